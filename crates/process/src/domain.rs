@@ -8,7 +8,7 @@ pub(crate) use start::{StartTimes, StartedWords, Successor};
 use crate::{
     Tier,
     broker::{Broker, Observed},
-    cgroup::{self, MemoryMeter},
+    cgroup::{self, Freezer, MemoryMeter},
     clock::monotonic_ns,
     confine::ConfineError,
     followed::Followed,
@@ -267,6 +267,11 @@ impl Domain {
     /// What tells its memory, where a group counts it.
     pub fn memory_meter(&self) -> Option<MemoryMeter> {
         self.held.memory_meter()
+    }
+
+    /// What stops all of it where it is, if it was started so that it can be.
+    pub fn freezer(&self) -> Option<Freezer> {
+        self.held.freezer()
     }
 
     /// Sends the guest's process group a signal.

@@ -4,7 +4,7 @@ mod placeholder;
 mod temporary;
 
 use crate::{
-    cgroup::{self, Controller, CpuCounter, Leaf, LeafName, MemoryMeter, Owner, Usage},
+    cgroup::{self, Controller, CpuCounter, Freezer, Leaf, LeafName, MemoryMeter, Owner, Usage},
     confine::{Kept, Target, Use},
     keeper::Keeper,
     launch_error::LaunchError,
@@ -199,6 +199,11 @@ impl Held {
     /// What tells the domain's memory, where a group counts it.
     pub(crate) fn memory_meter(&self) -> Option<MemoryMeter> {
         self.leaf.as_ref().and_then(Leaf::memory_meter)
+    }
+
+    /// What stops the domain as one, where it can be.
+    pub(crate) fn freezer(&self) -> Option<Freezer> {
+        self.leaf.as_ref().and_then(Leaf::freezer)
     }
 
     /// What the groups have counted.

@@ -218,6 +218,9 @@ fn plan_domain(
         &policy.grants.listen,
         host.resolver(),
     )?;
+    if surroundings.can_freeze && !policy.grants.listen.is_empty() {
+        return Err(PlanError::FrozenListener);
+    }
     let check = match machine.tier {
         Tier::Privileged => Check::Modes,
         Tier::UserNamespace | Tier::Bare => Check::Contents,
@@ -248,7 +251,13 @@ fn plan_domain(
     let limits = &policy.limits;
     let host_network = calls::host_network(policy, machine, &network, surroundings);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
-    let share = bounds::share(policy, machine, has_sockets, own_threads)?;
+    let share = bounds::share(
+        policy,
+        machine,
+        has_sockets,
+        own_threads,
+        surroundings.can_freeze,
+    )?;
     let guarded = arrangement.guarded.clone();
     let meeting_places = meeting_places(&layout, machine)?;
     let mut plan = Plan {

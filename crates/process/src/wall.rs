@@ -2,7 +2,7 @@
 
 use crate::{
     Domain, DomainError, InnerNetwork, LaunchError, Launcher, Machine, ThisHost,
-    cgroup::MemoryMeter,
+    cgroup::{Freezer, MemoryMeter},
     plan::{NAME, Options, Plan, PlanError, make_plan},
 };
 use palisade_policy::FileGrant;
@@ -179,6 +179,10 @@ impl palisade_wall::Domain for Domain {
         Self::memory_meter(self).map(|meter| Box::new(meter) as _)
     }
 
+    fn freezer(&self) -> Option<Box<dyn palisade_wall::Freezer>> {
+        Self::freezer(self).map(|freezer| Box::new(freezer) as _)
+    }
+
     fn confine_supervisor(&self, listed: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let confined = self.confine_supervisor_to(listed);
         confined.map_err(|error| Error::new(Cause::Other, error))
@@ -222,6 +226,16 @@ impl palisade_wall::Domain for Domain {
 
     fn wait_timeout(&mut self, most: Duration) -> Result<Option<Report>, Error> {
         Ok(Self::wait_timeout(self, most)?)
+    }
+}
+
+impl palisade_wall::Freezer for Freezer {
+    fn freeze(&self, most: Duration) -> io::Result<()> {
+        Self::freeze(self, most)
+    }
+
+    fn thaw(&self) -> io::Result<()> {
+        Self::thaw(self)
     }
 }
 

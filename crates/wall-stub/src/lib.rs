@@ -5,8 +5,8 @@
 
 use palisade_process::{Launcher, Machine, ProcessWall};
 use palisade_wall::{
-    Domain, Error, Event, InnerNetwork, MemoryMeter, Plan, PlanResult, Prepared, Report, Spec,
-    Streams, TerminalPosition, View, Wall,
+    Domain, Error, Event, Freezer, InnerNetwork, MemoryMeter, Plan, PlanResult, Prepared, Report,
+    Spec, Streams, TerminalPosition, View, Wall,
 };
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
@@ -123,6 +123,10 @@ impl Domain for StubDomain {
 
     fn memory_meter(&self) -> Option<Box<dyn MemoryMeter>> {
         self.0.memory_meter()
+    }
+
+    fn freezer(&self) -> Option<Box<dyn Freezer>> {
+        self.0.freezer()
     }
 
     fn confine_supervisor(&self, listed: &[BorrowedFd<'_>]) -> Result<(), Error> {

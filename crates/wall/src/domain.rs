@@ -32,6 +32,12 @@ pub trait Domain: AsFd + fmt::Debug + Send {
         None
     }
 
+    /// What stops the whole domain where it is, if it was started so that it can be
+    /// ([`crate::Surroundings::can_freeze`]).
+    fn freezer(&self) -> Option<Box<dyn Freezer>> {
+        None
+    }
+
     /// Takes from the calling thread and all that it starts, and from whatever else of palisade's sees to this domain,
     /// what seeing it to its end does not need: programs, processes, sockets, and files but those that are open. It
     /// can't be undone, and its launcher starts no further domain. `listed` are folders, which may be open by `O_PATH`:
@@ -125,6 +131,27 @@ pub trait MemoryMeter: fmt::Debug + Send + Sync {
     /// What it has now, in bytes: that of all its processes, files of its own file systems and what the kernel keeps for
     /// them, without pages of files that can be let go at once. `None` once it has ended.
     fn bytes(&self) -> Option<u64>;
+}
+
+/// Stops all processes of one domain at once and lets them go on. They notice that time has passed, and those that wait in
+/// calls which SIGSTOP would interrupt are told so (`EINTR`, signal(7)).
+///
+/// A frozen domain runs nothing and keeps its memory. SIGKILL ends it as any other, and so does dropping it; it hears no other
+/// signal, takes no order and holds no limit on time before it is thawed.
+pub trait Freezer: fmt::Debug + Send + Sync {
+    /// Stops them. Blocks until all have stopped, and not longer than `most`.
+    ///
+    /// # Errors
+    ///
+    /// When some would not stop in that time, and then all go on; or the domain has ended.
+    fn freeze(&self, most: Duration) -> io::Result<()>;
+
+    /// Lets them go on. Takes µs.
+    ///
+    /// # Errors
+    ///
+    /// When the domain has ended.
+    fn thaw(&self) -> io::Result<()>;
 }
 
 /// Something that happened in a domain.

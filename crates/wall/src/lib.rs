@@ -21,7 +21,7 @@ mod report;
 mod streams;
 mod surroundings;
 
-pub use domain::{Domain, Event, InnerNetwork, MemoryMeter, TerminalPosition};
+pub use domain::{Domain, Event, Freezer, InnerNetwork, MemoryMeter, TerminalPosition};
 pub use error::{Cause, Error};
 pub use exit::{Ending, Exit};
 pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Relied, Spec, View, Wall, WriteGrant};

@@ -21,6 +21,8 @@ pub struct Surroundings {
     /// A TCP port of the domain's own loopback at which the guest serves whoever starts it:
     /// [`crate::Domain::inner_network`].
     pub inner_port: Option<u16>,
+    /// Whoever starts it may stop it as a whole: [`crate::Domain::freezer`].
+    pub can_freeze: bool,
 }
 
 /// A listening socket that a guest finds open because whoever starts it hands it over, and no grant is
@@ -44,6 +46,7 @@ impl Surroundings {
             terminal,
             handed: Vec::new(),
             inner_port: None,
+            can_freeze: false,
         }
     }
 }

@@ -18,7 +18,8 @@ pub enum Controller {
     Cpuacct,
     /// Bounds processes and threads.
     Pids,
-    /// Stops and resumes all processes of a group. Version 1 only: built in since.
+    /// Stops and resumes all processes of a group. Of version 2 only, where every group has it: what is frozen by
+    /// version 1 cannot be killed before somebody thaws it, and nobody may be left to do that.
     Freezer,
 }
 

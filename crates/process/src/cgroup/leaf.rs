@@ -29,6 +29,7 @@ use thiserror::Error;
 
 use super::{
     detect::{Controller, Version},
+    freezer::Freezer,
     meter::MemoryMeter,
     name::LeafName,
     plan::{Enable, Placement, Plan},
@@ -54,6 +55,23 @@ pub(super) struct Group {
     pub(super) version: Version,
     pub(super) controllers: Vec<Controller>,
     pub(super) dir: PathBuf,
+}
+
+/// What a group is called below a leaf that can be frozen. The domain lives there, and what of ours is charged to the leaf
+/// beside it: that must run to end.
+pub(super) const FROZEN: &str = "guest";
+
+impl Group {
+    /// The group that is frozen, if one is.
+    fn frozen(&self) -> Option<PathBuf> {
+        let can = self.version == Version::V2 && self.controllers.contains(&Controller::Freezer);
+        can.then(|| self.dir.join(FROZEN))
+    }
+
+    /// Where the domain's processes are.
+    fn place(&self) -> PathBuf {
+        self.frozen().unwrap_or_else(|| self.dir.clone())
+    }
 }
 
 /// A file of a leaf that tells the processor time of all its processes, those included that ended and
@@ -174,7 +192,10 @@ impl Leaf {
         for setting in &placement.settings {
             self.set(tree, &dir, setting)?;
         }
-        Ok(())
+        match self.groups.last().and_then(Group::frozen) {
+            Some(frozen) => tree.make(&frozen).map_err(make_error(&frozen)),
+            None => Ok(()),
+        }
     }
 
     fn set(&mut self, tree: &impl Tree, dir: &Path, setting: &Setting) -> Result<(), CreateError> {
@@ -196,7 +217,9 @@ impl Leaf {
     /// later.
     fn undo(&self, tree: &impl Tree) {
         for group in self.groups.iter().rev() {
-            let _ = tree.remove(&group.dir);
+            for dir in group.frozen().iter().chain([&group.dir]) {
+                let _ = tree.remove(dir);
+            }
         }
     }
 
@@ -218,10 +241,9 @@ impl Leaf {
     /// When the group is gone.
     pub fn open_v2_dir(&self) -> Result<Option<OwnedFd>, EnterError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        self.of_version(Version::V2)
-            .map(|group| open_file(group.dir.clone(), flags))
-            .next()
-            .transpose()
+        let places = self.of_version(Version::V2).map(Group::place);
+        let mut opened = places.map(|place| open_file(place, flags));
+        opened.next().transpose()
     }
 
     /// The `tasks` file of each group of version 1, for a single-threaded process to write `0`
@@ -238,7 +260,7 @@ impl Leaf {
     }
 
     /// The part of the leaf that is there for one of these: as [`Leaf::open_v2_dir`] and [`Leaf::open_tasks`]
-    /// give the whole.
+    /// give the whole. Nothing in it is frozen with the domain.
     ///
     /// # Errors
     ///
@@ -253,7 +275,11 @@ impl Leaf {
                 .iter()
                 .any(|one| controllers.contains(one))
         };
-        let groups = self.groups.iter().filter(is_for).cloned().collect();
+        let mut groups: Vec<_> = self.groups.iter().filter(is_for).cloned().collect();
+        for group in &mut groups {
+            let freezer = |controller: &Controller| *controller == Controller::Freezer;
+            group.controllers.retain(|controller| !freezer(controller));
+        }
         let part = Self {
             groups,
             skipped: Vec::new(),
@@ -298,7 +324,7 @@ impl Leaf {
     pub(super) fn add_process_in(&self, tree: &impl Tree, pid: Pid) -> Result<(), EnterError> {
         let pid = pid.as_raw_nonzero().to_string();
         self.groups.iter().try_for_each(|group| {
-            let path = group.dir.join("cgroup.procs");
+            let path = group.place().join("cgroup.procs");
             tree.write(&path, &pid)
                 .map_err(|source| EnterError { path, source })
         })
@@ -310,6 +336,13 @@ impl Leaf {
         let bounds = |group: &&Group| group.controllers.contains(&Controller::Memory);
         let group = self.groups.iter().find(bounds)?;
         Some(MemoryMeter::new(group.version, group.dir.clone()))
+    }
+
+    /// What stops all its processes as one, if the leaf is there for that, and descriptors are left.
+    #[must_use]
+    pub fn freezer(&self) -> Option<Freezer> {
+        let frozen = self.groups.iter().find_map(Group::frozen)?;
+        Freezer::open(&frozen).ok()
     }
 
     fn of_version(&self, version: Version) -> impl Iterator<Item = &Group> {
@@ -355,8 +388,9 @@ impl Leaf {
     }
 
     pub(super) fn remove_in(&self, tree: &impl Tree, until: Instant) -> Result<(), RemoveError> {
-        let removed = self.groups.iter().rev().map(|group| {
-            let dir = group.dir.clone();
+        let groups = self.groups.iter().rev();
+        let dirs = groups.flat_map(|group| group.frozen().into_iter().chain([group.dir.clone()]));
+        let removed = dirs.map(|dir| {
             remove_when_idle(tree, &dir, until).map_err(|source| RemoveError { dir, source })
         });
         removed.fold(Ok(()), Result::and)
@@ -364,17 +398,22 @@ impl Leaf {
 }
 
 /// Where the leaves of this name will be: for each the open group that it stands in, made if it is missing,
-/// and its name there.
+/// and its name there. What lies in one comes before it.
 ///
 /// # Errors
 ///
 /// When a group cannot be made or opened.
 pub fn places(plan: &Plan, name: &LeafName) -> Result<Vec<(OwnedFd, String)>, CreateError> {
-    let places = plan.placements.iter().map(|placement| {
-        let parent = open_or_make(&placement.parent)?;
-        Ok((parent, placement.leaf_name(name)))
-    });
-    places.collect()
+    let mut places = Vec::new();
+    for placement in &plan.placements {
+        let leaf = placement.leaf_name(name);
+        if placement.is_frozen() {
+            let frozen = format!("{leaf}/{FROZEN}");
+            places.push((open_or_make(&placement.parent)?, frozen));
+        }
+        places.push((open_or_make(&placement.parent)?, leaf));
+    }
+    Ok(places)
 }
 
 fn open_or_make(dir: &Path) -> Result<OwnedFd, CreateError> {

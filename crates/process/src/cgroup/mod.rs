@@ -21,6 +21,7 @@
 //! and none knows the way into a group of version 1 that costs microseconds (see [`Leaf`]).
 
 mod detect;
+mod freezer;
 mod leaf;
 mod meter;
 #[cfg(test)]
@@ -37,6 +38,8 @@ mod tree;
 mod usage;
 
 pub use detect::{Controller, Hierarchies, Hierarchy, Version, detect};
+pub use freezer::Freezer;
+pub(crate) use freezer::thaw;
 pub use leaf::{CpuCounter, CreateError, EnterError, Leaf, RemoveError, places};
 pub use meter::MemoryMeter;
 pub use name::{LeafName, Owner};

@@ -31,6 +31,8 @@ pub struct Need {
     pub processes: Option<u64>,
     /// Whether the processor time used must be known.
     pub cpu_time: bool,
+    /// Whether all of it can be stopped as one.
+    pub freezer: bool,
 }
 
 /// The groups that will hold a domain: at most one of version 2, one per hierarchy of version 1.
@@ -45,7 +47,7 @@ pub struct Plan {
 pub struct Placement {
     /// Which rules its hierarchy follows.
     pub version: Version,
-    /// What it is there for. On version 2 a leaf that only counts processor time needs none.
+    /// What it is there for. On version 2 a leaf that only counts processor time, or can be frozen, needs none.
     pub controllers: Vec<Controller>,
     /// A group that this process moves into first, out of the one whose children get controllers.
     pub move_self: Option<PathBuf>,
@@ -75,6 +77,11 @@ impl Placement {
         self.parent.join(self.leaf_name(name))
     }
 
+    /// Whether the domain has a group of its own in the leaf, to be frozen.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.version == Version::V2 && self.controllers.contains(&Controller::Freezer)
+    }
+
     /// What the leaf is called in its parent.
     pub(super) fn leaf_name(&self, name: &LeafName) -> String {
         format!("{}{name}", self.prefix)
@@ -96,6 +103,7 @@ impl Need {
             needed(self.cpu_cores.is_some(), Controller::Cpu),
             needed(self.processes.is_some(), Controller::Pids),
             needed(self.cpu_time, Controller::Cpuacct),
+            needed(self.freezer, Controller::Freezer),
         ]
         .into_iter()
         .flatten()
@@ -225,7 +233,8 @@ impl Base {
 
     /// Version 2: from the base down, every group above the leaf hands the controllers on.
     fn enable(&self, version: Version, controllers: &[Controller]) -> Vec<Enable> {
-        let switched = |controller: &&Controller| **controller != Controller::Cpuacct;
+        let built_in = [Controller::Cpuacct, Controller::Freezer];
+        let switched = |controller: &&Controller| !built_in.contains(controller);
         let missing = |controller: &&Controller| !self.enabled.contains(controller);
         let wanted: Vec<_> = controllers.iter().filter(switched).copied().collect();
         let here = wanted.iter().filter(missing).copied().collect();

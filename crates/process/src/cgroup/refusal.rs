@@ -18,6 +18,8 @@ pub enum Limit {
     Processes,
     /// [`cpu_time`](super::Need::cpu_time).
     CpuTime,
+    /// [`freezer`](super::Need::freezer), which is no limit but comes in the same way.
+    Freezer,
 }
 
 /// All limits that no group can hold here. Never empty.
@@ -66,7 +68,8 @@ impl Unmet {
             Controller::Memory => Limit::Memory,
             Controller::Cpu => Limit::Cpu,
             Controller::Pids => Limit::Processes,
-            Controller::Cpuacct | Controller::Freezer => Limit::CpuTime,
+            Controller::Cpuacct => Limit::CpuTime,
+            Controller::Freezer => Limit::Freezer,
         }
     }
 }
@@ -78,6 +81,7 @@ impl fmt::Display for Limit {
             Self::Cpu => "cpu",
             Self::Processes => "processes",
             Self::CpuTime => "cpu-time",
+            Self::Freezer => "freezing",
         })
     }
 }
@@ -99,6 +103,10 @@ impl fmt::Display for Unmet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let controller = self.controller.name();
         match &self.obstacle {
+            Obstacle::NoController if self.controller == Controller::Freezer => f.write_str(
+                "no cgroup hierarchy of version 2 is mounted (mount cgroup2; a group of version 1 can be frozen, and \
+                 nothing in it killed then)",
+            ),
             Obstacle::NoController => write!(
                 f,
                 "no mounted cgroup hierarchy has the {controller} controller \

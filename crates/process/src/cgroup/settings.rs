@@ -122,6 +122,7 @@ mod tests {
             cpu_cores: Some(1.5),
             processes: Some(20),
             cpu_time: true,
+            freezer: false,
         };
         settings(version, controller, &need)
             .into_iter()

@@ -44,8 +44,8 @@ pub struct Base {
     pub top: bool,
     /// Whether this process may make groups here and move processes into them.
     pub writable: bool,
-    /// Controllers that the group has. Every group of version 2 counts processor time, so
-    /// [`Controller::Cpuacct`] is among them there.
+    /// Controllers that the group has. Every group of version 2 counts processor time and can be frozen, so
+    /// [`Controller::Cpuacct`] and [`Controller::Freezer`] are among them there.
     pub available: Vec<Controller>,
     /// Controllers that its children have.
     pub enabled: Vec<Controller>,
@@ -106,19 +106,21 @@ impl UsableHierarchy {
     /// Version 1 lets processes stand anywhere and gives every group the same controllers.
     fn legacy(legacy: &Hierarchy, tree: &impl Tree) -> Self {
         let own = legacy.own.iter().filter(|own| **own != legacy.mount);
+        let mut controllers = legacy.controllers.clone();
+        controllers.retain(|controller| *controller != Controller::Freezer);
         let base = |dir: PathBuf| Base {
             top: dir == legacy.mount,
             writable: tree.may_write(&dir),
-            available: legacy.controllers.clone(),
-            enabled: legacy.controllers.clone(),
+            available: controllers.clone(),
+            enabled: controllers.clone(),
             occupants: Occupants::NoMatter,
             dir,
         };
         let dirs = order(legacy.mount.clone(), own.cloned().collect(), tree);
         Self {
             version: Version::V1,
-            controllers: legacy.controllers.clone(),
             bases: dirs.into_iter().map(base).collect(),
+            controllers,
         }
     }
 }
@@ -165,7 +167,7 @@ fn unified_base(dir: PathBuf, unified: &Hierarchy, root: bool, tree: &impl Tree)
     let controllers = |file: &str| {
         let text = tree.read(&dir.join(file)).unwrap_or_default();
         let mut controllers = Controller::parse_list(&text, ' ');
-        controllers.push(Controller::Cpuacct);
+        controllers.extend([Controller::Cpuacct, Controller::Freezer]);
         controllers
     };
     let exempt = root && dir == unified.mount;

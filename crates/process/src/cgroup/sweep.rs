@@ -5,6 +5,7 @@ use std::{fs, io};
 use serde::Serialize;
 
 use super::{
+    leaf::FROZEN,
     name::{LeafName, Life, Owner},
     plan::{Placement, Plan},
     tree::{Kernel, Tree},
@@ -42,7 +43,10 @@ pub(super) fn sweep_in(
     for placement in &plan.placements {
         for (entry, name) in leaves(tree, placement)? {
             if name.owner().life(observer, &stat) == Life::Ended {
-                match tree.remove(&placement.parent.join(entry)) {
+                let leaf = placement.parent.join(entry);
+                // Most have none.
+                let _ = tree.remove(&leaf.join(FROZEN));
+                match tree.remove(&leaf) {
                     Ok(()) => sweep.removed += 1,
                     Err(_) => sweep.occupied += 1,
                 }

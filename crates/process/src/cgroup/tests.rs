@@ -28,6 +28,7 @@ const ALL: Need = Need {
     cpu_cores: Some(0.5),
     processes: Some(10),
     cpu_time: true,
+    freezer: false,
 };
 
 const COUNTING: Need = Need {
@@ -36,6 +37,7 @@ const COUNTING: Need = Need {
     cpu_cores: None,
     processes: None,
     cpu_time: true,
+    freezer: false,
 };
 
 fn survey(model: &Model, memberships: &str, mounts: &str) -> Survey {
@@ -215,6 +217,37 @@ fn counting_falls_back_to_version_2() {
     let leaf = create(&model, &COUNTING, &hybrid_survey(&model));
     assert_eq!(dirs(&leaf), [format!("/cg/unified/palisade/{NAME}")]);
     assert_eq!(leaf.usage_in(&model).cpu_us, Some(2500));
+}
+
+/// Nothing frozen by version 1 could be killed.
+#[test]
+fn freezing_takes_version_2_whatever_version_1_has() {
+    let freezing = Need {
+        freezer: true,
+        ..Need::default()
+    };
+    let model = hybrid().mount("/cg/freezer", Version::V1, "freezer");
+    let leaf = create(&model, &freezing, &hybrid_survey(&model));
+    assert_eq!(dirs(&leaf), [format!("/cg/unified/palisade/{NAME}")]);
+    let frozen = format!("/cg/unified/palisade/{NAME}/guest");
+    assert_eq!(
+        model.below(&format!("/cg/unified/palisade/{NAME}")),
+        [frozen]
+    );
+    leaf.remove_in(&model, Instant::now()).unwrap();
+    assert!(model.below("/cg/unified/palisade").is_empty());
+    let mounts = "38 31 0:35 / /cg/freezer rw - cgroup cgroup rw,freezer\n";
+    let version_1 = survey(&model, "9:freezer:/\n", mounts);
+    assert_eq!(
+        refusal(&freezing, &version_1),
+        [(Limit::Freezer, Obstacle::NoController)]
+    );
+    let text = plan(&freezing, &version_1).unwrap_err().unmet[0].to_string();
+    assert!(text.contains("mount cgroup2"), "{text}");
+    // Of version 2 a group that has no controllers, and is not made to hand any on.
+    let plan = plan(&freezing, &full_survey()).unwrap();
+    assert!(plan.placements[0].enable.is_empty());
+    assert!(plan.placements[0].move_self.is_none());
 }
 
 #[test]

@@ -64,24 +64,29 @@ impl Tree for Kernel {
     }
 
     fn wait_for_exit(&self, group: &Path, attempt: u32, until: Instant) {
-        if !wait_for_events(&group.join("cgroup.events"), until) {
+        if !wait_while_populated(&group.join("cgroup.events"), until) {
             thread::sleep(back_off(attempt));
         }
     }
 }
 
 /// Waits on version 2 until the group's last process has gone; `false` if nothing tells.
-fn wait_for_events(events: &Path, until: Instant) -> bool {
+fn wait_while_populated(events: &Path, until: Instant) -> bool {
     let Ok(file) = fs::File::open(events) else {
         return false;
     };
     // A poll reports what changed since the last read.
     let populated = io::read_to_string(&file).is_ok_and(|text| text.contains("populated 1"));
+    populated && wait_for_change(&file, until)
+}
+
+/// Waits until a group's events are others than when they were read last, and not longer than this; `false` if nothing
+/// tells.
+pub(super) fn wait_for_change(events: &fs::File, until: Instant) -> bool {
     let Ok(left) = Timespec::try_from(until.saturating_duration_since(Instant::now())) else {
         return false;
     };
-    let mut polled = [PollFd::new(&file, PollFlags::PRI)];
-    populated && poll(&mut polled, Some(&left)).is_ok()
+    poll(&mut [PollFd::new(events, PollFlags::PRI)], Some(&left)).is_ok()
 }
 
 /// Version 1 tells nobody when a group's last process has gone, and on both versions the kernel

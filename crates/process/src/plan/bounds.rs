@@ -35,12 +35,13 @@ pub(super) struct Share {
 }
 
 /// Finds control groups for what needs them, or the approximations that the user accepted. `own_threads` are those of a
-/// runner, beside what the policy gives its guest.
+/// runner, beside what the policy gives its guest. Whether it `can_freeze` is no limit and comes by the same groups.
 pub(super) fn share(
     policy: &Policy,
     machine: &Machine,
     host_sockets: bool,
     own_threads: u64,
+    can_freeze: bool,
 ) -> Result<Share, PlanError> {
     let limits = &policy.limits;
     let mut share = Share {
@@ -60,6 +61,10 @@ pub(super) fn share(
     share.need.host_sockets = host_sockets && limits.memory_bytes.is_some();
     share.need.cpu_cores = limits.cpu_cores;
     share.need.cpu_time = limits.cpu_time.is_some();
+    share.need.freezer = can_freeze;
+    if can_freeze && machine.tier == Tier::Bare {
+        return Err(PlanError::FrozenInit);
+    }
     if machine.tier == Tier::Bare {
         share.without_namespaces(limits, machine);
     }
@@ -69,10 +74,13 @@ pub(super) fn share(
     let survey = machine.cgroups().map_err(not_surveyed)?;
     if let Err(refusal) = cgroup::plan(&share.need, survey) {
         for unmet in &refusal.unmet {
+            let Some(capability) = capability(unmet.limit()) else {
+                return Err(PlanError::NoFreezer(unmet.clone()));
+            };
             let is_asked_for = unmet.limit() != Limit::Processes || limits.processes.is_some();
-            if is_asked_for && !policy.allow_degraded.contains(&capability(unmet.limit())) {
+            if is_asked_for && !policy.allow_degraded.contains(&capability) {
                 return Err(PlanError::Unenforceable {
-                    capability: capability(unmet.limit()),
+                    capability,
                     why: unmet.to_string(),
                 });
             }
@@ -84,12 +92,14 @@ pub(super) fn share(
     Ok(share)
 }
 
-fn capability(limit: Limit) -> Capability {
+/// What a policy that does without it names. There is none for what only the starter wants.
+fn capability(limit: Limit) -> Option<Capability> {
     match limit {
-        Limit::Memory => Capability::Memory,
-        Limit::Cpu => Capability::Cpu,
-        Limit::Processes => Capability::Processes,
-        Limit::CpuTime => Capability::CpuTime,
+        Limit::Memory => Some(Capability::Memory),
+        Limit::Cpu => Some(Capability::Cpu),
+        Limit::Processes => Some(Capability::Processes),
+        Limit::CpuTime => Some(Capability::CpuTime),
+        Limit::Freezer => None,
     }
 }
 
@@ -147,6 +157,7 @@ impl Share {
                     self.cpu_time_s = Some(time.as_secs_f64().ceil() as u64);
                 }
             }
+            Limit::Freezer => self.need.freezer = false,
         }
     }
 }

@@ -248,7 +248,7 @@ fn the_group_has_room_for_what_a_runner_starts_itself() {
     };
     let share = |own_threads| {
         let policy = policy("[limits]\nprocesses = 1\nmemory = '64M'");
-        let share = bounds::share(&policy, &machine, false, own_threads).unwrap();
+        let share = bounds::share(&policy, &machine, false, own_threads, false).unwrap();
         (share.need.processes, share.processes)
     };
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use super::{Further, Known, RunningDomain, Session};
 use crate::{
+    cgroup,
     record::{receive_record, record_bytes},
     wire,
 };
@@ -78,6 +79,8 @@ impl RunningDomain {
             ask(&door, wire::DOOR_END, self.id, theirs.as_fd())?;
             Ok(ours)
         });
+        // One that is frozen hears it then. Whoever froze it may do so again, and SIGKILL ends it all the same.
+        let _ = cgroup::thaw(self.id);
         if asked.is_ok() && processes.has_ended_within(PATIENCE)? {
             return Ok(());
         }
