@@ -477,8 +477,10 @@ pub struct Program {
     pub direct: Option<Address>,
     /// A port that it binds itself, at the loopback of its domain.
     pub port: Option<u16>,
-    /// Ended after so long without a request; `None`: never.
+    /// Rests after so long without a request; `None`: never.
     pub idle_time: Option<Duration>,
+    /// What it does then.
+    pub rest: Rest,
     /// How long it may take from its start to its first answer.
     pub start_time: Duration,
     /// The path that is asked for to see whether it is well; any answer below 500 means that it is.
@@ -488,6 +490,16 @@ pub struct Program {
     pub back_off: Duration,
     /// The longest such wait.
     pub back_off_most: Duration,
+}
+
+/// What a program does that nobody asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rest {
+    /// It ends, and is started anew by the next request.
+    #[default]
+    Stop,
+    /// It keeps its memory and runs nothing until the next request. It ends where others need its room.
+    Freeze,
 }
 
 /// How a program is seen to be well.

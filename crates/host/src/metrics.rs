@@ -48,6 +48,8 @@ pub enum State {
     /// Nothing has asked for it yet, or it was ended because nothing did.
     #[default]
     Idle,
+    /// It stands still, for nothing asks for it, and goes on once something does.
+    Frozen,
     /// It answers.
     Ready,
     /// It is being started.
@@ -59,8 +61,9 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Idle,
+        Self::Frozen,
         Self::Ready,
         Self::Starting,
         Self::Resting,
@@ -71,6 +74,7 @@ impl State {
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
+            Self::Frozen => "frozen",
             Self::Ready => "ready",
             Self::Starting => "starting",
             Self::Resting => "resting",

@@ -1,8 +1,8 @@
 //! `[services.NAME]`.
 
 use super::{
-    Component, ConfigProblem, FaultBudget, Files, Health, Isolation, Program, Service, ServiceKind,
-    Upstream,
+    Component, ConfigProblem, FaultBudget, Files, Health, Isolation, Program, Rest, Service,
+    ServiceKind, Upstream,
     error::Found,
     keys::{Entry, Kind, Section, find_key, keys},
     kind::{
@@ -185,6 +185,7 @@ impl Default for Program {
             direct: None,
             port: None,
             idle_time: Some(Duration::from_secs(600)),
+            rest: Rest::default(),
             start_time: Duration::from_secs(10),
             health: None,
             back_off: Duration::from_millis(100),
@@ -201,8 +202,10 @@ impl KindOfService for Program {
         "direct": kind::Address => |service, address| service.kind.direct = Some(address);
         /// A port that it binds itself, at the loopback of its domain.
         "port": Port => |service, port| service.kind.port = Some(port);
-        /// Ended after so long without a request; `"never"` is taken too.
+        /// Rests after so long without a request; `"never"` is taken too.
         "idle-time": TimeOrNever => |service, time| service.kind.idle_time = time;
+        /// What it does then: it ends, or it keeps its memory and stands still.
+        "rest": OneOf<Rest> => |service, rest| service.kind.rest = rest;
         /// How long it may take from its start to its first answer.
         "start-time": Time => |service, time| service.kind.start_time = time;
         /// The path that is asked for to see whether it is well, or a table.
@@ -227,7 +230,11 @@ impl KindOfService for Program {
 }
 
 /// Keys of a program that the server itself talks to, and why a `direct` one has none of them.
-const NOT_OF_DIRECT: [(&str, &str); 2] = [
+const NOT_OF_DIRECT: [(&str, &str); 3] = [
+    (
+        "rest",
+        "clients connect to a `direct` program themselves, and nobody would see that one needs it to go on",
+    ),
     (
         "port",
         "clients connect to a `direct` program themselves, and to a port of its domain's own nobody but the server",

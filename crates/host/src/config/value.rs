@@ -1,6 +1,6 @@
 //! Single values of `host.toml` that a policy does not have.
 
-use super::{Address, ConfigProblem, Isolation, OnFailure, Server, error::Found};
+use super::{Address, ConfigProblem, Isolation, OnFailure, Rest, Server, error::Found};
 use crate::{
     kinds::{Format, Level},
     path::{self, Ambiguity},
@@ -125,6 +125,14 @@ impl Word for Isolation {
     const WORDS: &'static [(&'static str, Self)] = &[("kept", Self::Kept), ("fresh", Self::Fresh)];
     const ACCEPTED: &'static str =
         "`kept` (one instance of each worker) or `fresh` (one for each request)";
+}
+
+impl Word for Rest {
+    const NOUN: &'static str = "rest";
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("stop", Self::Stop), ("freeze", Self::Freeze)];
+    const ACCEPTED: &'static str =
+        "`stop` (it ends) or `freeze` (it stands still and keeps its memory)";
 }
 
 impl Word for OnFailure {

@@ -152,6 +152,7 @@ fn sum(metrics: program::ProgramMetrics) -> GuestSum {
         restarts: metrics.restarts,
         state: match metrics.state {
             program::State::Idle | program::State::Ended => State::Idle,
+            program::State::Frozen => State::Frozen,
             program::State::Starting => State::Starting,
             program::State::Running => State::Ready,
             program::State::Resting => State::Resting,

@@ -5,6 +5,7 @@ mod attacks;
 mod bodies;
 mod direct;
 mod end;
+mod frozen;
 mod idle;
 mod own_port;
 mod replaced;
@@ -74,6 +75,7 @@ fn settings(habit: &[&str]) -> Settings {
             direct: None,
             port: None,
             idle_time: None,
+            rest: config::Rest::Stop,
             start_time: Duration::from_secs(30),
             health: None,
             back_off: Duration::from_millis(10),

@@ -197,7 +197,7 @@ impl AsFd for Listener {
     }
 }
 
-/// `true` once the program is idle, and then it is frozen and asked to end; `false` when it has ended.
+/// `true` once the program is idle, and then it is stopped and asked to end; `false` when it has ended.
 pub(super) async fn runs_until_idle(
     guest: &mut Guest,
     address: &Address,
@@ -247,9 +247,9 @@ async fn step_over(step: Option<Duration>) {
 /// Asks it to end, if nobody is connected while it stands still: whoever connects from then on waits for the next
 /// process, and whoever did before is seen.
 async fn ends_free(guest: &mut Guest, address: &Address) -> bool {
-    let is_frozen = guest.freeze().await;
-    let is_free = is_frozen && is_free(address);
-    guest.thaw(is_free);
+    let is_stopped = guest.stop().await;
+    let is_free = is_stopped && is_free(address);
+    guest.go_on(is_free);
     is_free
 }
 

@@ -19,7 +19,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -43,6 +43,8 @@ pub(super) struct Endpoint {
     /// Where they do instead, if the program has a port of its own.
     inside: Option<Arc<Inside>>,
     state: AtomicU8,
+    /// How often the process has stood still.
+    stands: AtomicU64,
     /// The process that has the listener has answered: it may do so before the supervisor has opened the endpoint.
     has_answered: AtomicBool,
     tallies: Mutex<Tallies>,
@@ -109,6 +111,7 @@ impl Endpoint {
             file: Mutex::new(Some(file)),
             inside: None,
             state: AtomicU8::new(Access::Closed as u8),
+            stands: AtomicU64::new(0),
             has_answered: AtomicBool::new(false),
             tallies: Tallies::begin(),
             told: Notify::new(),
@@ -123,6 +126,7 @@ impl Endpoint {
             file: Mutex::default(),
             inside: Some(inside),
             state: AtomicU8::new(Access::Closed as u8),
+            stands: AtomicU64::new(0),
             has_answered: AtomicBool::new(false),
             tallies: Tallies::begin(),
             told: Notify::new(),
@@ -223,10 +227,25 @@ impl Endpoint {
         self.set(Access::Closed);
     }
 
+    /// Its process has stood still: it may be about to close connections that have waited for too long meanwhile.
+    pub(super) fn has_stood(&self) {
+        self.stands.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often it has.
+    pub(super) fn stands(&self) -> u64 {
+        self.stands.load(Ordering::SeqCst)
+    }
+
+    /// Counts as if somebody had used it now.
+    pub(super) fn note_use(&self) {
+        lock(&self.tallies).used_ms = coarse_ms();
+    }
+
     /// The listener is about to be another process's: what was answered so far proves nothing of that one.
     pub(super) fn begin(&self) {
         self.has_answered.store(false, Ordering::SeqCst);
-        lock(&self.tallies).used_ms = coarse_ms();
+        self.note_use();
     }
 
     /// Its process is to end, once who is inside has left.

@@ -7,12 +7,13 @@ use super::{
 };
 use crate::{
     client::{Inside, sys::watch_readable},
+    config::Rest,
     withheld::{File, is_operators},
 };
 use palisade_policy::{Capability, ConnectGrant, Policy};
 use palisade_process::{Launcher, Machine};
 use palisade_wall::{
-    Cause, Command, Domain, Ending, Error, Event, HandedListener, Report, Spec, Streams,
+    Cause, Command, Domain, Ending, Error, Event, Freezer, HandedListener, Report, Spec, Streams,
     Surroundings, TerminalPosition,
 };
 use palisade_walls::{Plan, make_plan};
@@ -85,6 +86,7 @@ impl Recipe {
                 },
                 inner_port: settings.program.port,
                 name: Some(settings.name.to_string()),
+                can_freeze: settings.program.rest == Rest::Freeze,
                 ..Surroundings::here(false)
             },
             libexec: settings.libexec.clone(),
@@ -170,6 +172,8 @@ pub(super) struct Guest {
     news: AsyncFd<OwnedFd>,
     lines: Vec<JoinHandle<()>>,
     overspent: Option<Rc<tokio::sync::Notify>>,
+    /// There if it may stand still.
+    freezer: Option<Arc<dyn Freezer>>,
     /// Its room, until nothing of it is left.
     slot: Slot,
 }
@@ -223,6 +227,7 @@ impl Guest {
                 .unwrap_or(u64::MAX),
         });
         Ok(Self {
+            freezer: domain.freezer().map(Arc::from),
             domain,
             news: news.map_err(ProgramError::Socket)?,
             lines,
@@ -273,8 +278,28 @@ impl Guest {
         }
     }
 
-    /// Stops it where it is; `false` when it would not stop.
-    pub(super) async fn freeze(&mut self) -> bool {
+    /// Stops all of it where it is, until [`Guest::thaw`].
+    ///
+    /// # Errors
+    ///
+    /// When it would not stop, and goes on; or has ended.
+    pub(super) async fn freeze(&self) -> io::Result<()> {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let freezer = self.freezer.clone().ok_or(io::ErrorKind::Unsupported)?;
+        let frozen = tokio::task::spawn_blocking(move || freezer.freeze(PATIENCE)).await;
+        frozen.map_err(io::Error::other)?
+    }
+
+    /// Lets all of it go on, whether it was frozen or not.
+    pub(super) fn thaw(&self) {
+        if let Some(freezer) = &self.freezer {
+            // One that has ended needs nothing.
+            let _ = freezer.thaw();
+        }
+    }
+
+    /// Stops its first process's group by a signal, which it may hear of; `false` when it would not stop.
+    pub(super) async fn stop(&mut self) -> bool {
         const PATIENCE: Duration = Duration::from_millis(200);
         if self.domain.signal(Signal::STOP.as_raw()).is_err() {
             return false;
@@ -286,8 +311,8 @@ impl Guest {
         )
     }
 
-    /// Lets it go on, asked to end or not.
-    pub(super) fn thaw(&self, is_to_end: bool) {
+    /// Lets it go on after that, asked to end or not.
+    pub(super) fn go_on(&self, is_to_end: bool) {
         // One that has ended needs neither.
         if is_to_end {
             let _ = self.domain.signal(Signal::TERM.as_raw());
@@ -299,6 +324,7 @@ impl Guest {
     /// Asks it to end, and ends it when it does not.
     pub(super) async fn finish(mut self, grace: Duration) -> Result<Report, Error> {
         self.slot.ends();
+        self.thaw();
         let _ = self.domain.signal(Signal::TERM.as_raw());
         if tokio::time::timeout(grace, self.ends()).await.is_err() {
             let _ = self.domain.kill();
@@ -308,6 +334,7 @@ impl Guest {
 
     /// Ends it at once.
     pub(super) async fn kill(self) -> Result<Report, Error> {
+        self.thaw();
         // It may have ended by itself in the meantime.
         let _ = self.domain.kill();
         self.report().await

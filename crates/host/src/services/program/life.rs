@@ -7,13 +7,13 @@ use super::{
     direct::{self, Listener},
     endpoint::{Access, Endpoint},
     guest::{self, GRACE, Guest},
-    liveness::{Quiet, Unwell, WhyEnded, look_step},
+    liveness::{Next, Quiet, Unwell, WhyEnded, look_step},
     shared::{Shared, State, View},
 };
 use crate::client::{Client, Inside, coarse_ms};
 use palisade_process::Launcher;
 use palisade_wall::{Error, Report};
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{io, rc::Rc, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 /// How long requests that are inside may go on when their program is to end.
@@ -23,6 +23,10 @@ const MOST_DRAIN_OF_UNWELL: Duration = Duration::from_secs(10);
 
 /// How long a request waits for a back-off to be over.
 const MOST_WAIT: Duration = Duration::from_secs(1);
+
+/// Times in a row that a program may be found where it cannot be stopped, as within a call that waits for a disk, before it
+/// ends instead.
+const MOST_IN_VAIN: u32 = 3;
 
 /// Processes of one program that may be ending beside the one that serves.
 const MOST_ENDING: usize = 4;
@@ -63,6 +67,16 @@ impl Need {
             _ = self.server.changed() => {}
         }
     }
+}
+
+/// What became of a process that was to stand still.
+enum Stood {
+    /// It runs, for somebody asks for it.
+    Runs,
+    /// It would not stop, and runs.
+    WouldNot(io::Error),
+    /// It is to end, and has been let go on for that.
+    Ends(WhyEnded),
 }
 
 /// Why a process of the program is no more.
@@ -315,7 +329,7 @@ impl Life {
         self.shared.show(View::Open(Arc::clone(&endpoint)));
         let reached = Reached::Endpoint(Arc::clone(&endpoint));
         guest.slot().admit(&self.shared, reached);
-        match self.watch(&mut guest, &endpoint).await {
+        match self.watch(&mut guest, &endpoint, born).await {
             WhyEnded::Died => {
                 let is_mute = !endpoint.has_answered();
                 endpoint.close();
@@ -394,7 +408,80 @@ impl Life {
         });
     }
 
-    async fn watch(&self, guest: &mut Guest, endpoint: &Arc<Endpoint>) -> WhyEnded {
+    async fn watch(&self, guest: &mut Guest, endpoint: &Arc<Endpoint>, born: Instant) -> WhyEnded {
+        // Of a domain that is frozen nobody holds the limit on time.
+        let time = self.settings().policy.limits.time;
+        let until = time.map(|time| born + time);
+        let mut in_vain = 0;
+        loop {
+            if let Some(why) = self.watch_running(guest, endpoint).await {
+                return why;
+            }
+            match self.stand_still(guest, endpoint, until).await {
+                Stood::Ends(why) => return why,
+                Stood::Runs => in_vain = 0,
+                Stood::WouldNot(error) => {
+                    in_vain += 1;
+                    if in_vain == MOST_IN_VAIN {
+                        let text = format!("host: it cannot be frozen ({error}), and ends");
+                        self.shared.output.notice(&text);
+                        return WhyEnded::Idle;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stops all of it for as long as nobody asks for it.
+    async fn stand_still(
+        &self,
+        guest: &mut Guest,
+        endpoint: &Arc<Endpoint>,
+        until: Option<Instant>,
+    ) -> Stood {
+        // Who comes from here on waits before the endpoint; who has come is inside by now, or waits there as well.
+        endpoint.close();
+        let is_used = self.shared.is_wanted() || endpoint.inside().0 > 0;
+        let mut stood = Stood::Runs;
+        if !is_used {
+            stood = match guest.freeze().await {
+                Ok(()) => self.wait_frozen(guest, until).await,
+                Err(error) => Stood::WouldNot(error),
+            };
+            endpoint.has_stood();
+            guest.thaw();
+            if matches!(stood, Stood::Ends(_)) {
+                return stood;
+            }
+            // One that would not is not tried again at once.
+            endpoint.note_use();
+            self.shared.set_state(State::Running);
+        }
+        endpoint.open();
+        self.shared.show(View::Open(Arc::clone(endpoint)));
+        stood
+    }
+
+    /// Waits until somebody asks for it, or why it ends first.
+    async fn wait_frozen(&self, guest: &mut Guest, until: Option<Instant>) -> Stood {
+        self.shared.set_state(State::Frozen);
+        let mut need = self.need.clone();
+        let asked = guest.slot().asked();
+        let why = tokio::select! {
+            biased;
+            () = guest.ends() => WhyEnded::Died,
+            () = need.ends() => WhyEnded::Unneeded,
+            // Looked at before who asks: whoever does is for the next process.
+            () = moment(until) => WhyEnded::Idle,
+            () = self.is_wanted() => return Stood::Runs,
+            // One that is asked for in this moment goes on: that was looked at first.
+            () = asked.notified() => WhyEnded::Idle,
+        };
+        Stood::Ends(why)
+    }
+
+    /// Until it ends, or is to stand still (`None`).
+    async fn watch_running(&self, guest: &mut Guest, endpoint: &Arc<Endpoint>) -> Option<WhyEnded> {
         let program = &self.settings().program;
         let mut need = self.need.clone();
         let mut unwell = Unwell::watch(
@@ -409,9 +496,9 @@ impl Life {
         loop {
             tokio::select! {
                 biased;
-                () = guest.ends() => return WhyEnded::Died,
-                why = unwell.comes() => return WhyEnded::Unwell(why),
-                () = need.ends() => return WhyEnded::Unneeded,
+                () = guest.ends() => return Some(WhyEnded::Died),
+                why = unwell.comes() => return Some(WhyEnded::Unwell(why)),
+                () = need.ends() => return Some(WhyEnded::Unneeded),
                 () = endpoint.tells() => {
                     let now = Instant::now();
                     // One that refuses is not asked again at once.
@@ -423,7 +510,7 @@ impl Life {
                 }
                 () = moment(look_at) => {
                     if !endpoint.is_sound() {
-                        return WhyEnded::Unwell("has shut its socket".into());
+                        return Some(WhyEnded::Unwell("has shut its socket".into()));
                     }
                     if endpoint.access() == Access::Closed {
                         endpoint.open();
@@ -432,14 +519,17 @@ impl Life {
                     // Who still waits for the endpoint is looked for before those inside: nobody is missed on the way.
                     let is_awaited = self.shared.is_wanted();
                     match quiet.look(endpoint, is_awaited, program) {
-                        Ok(next) => look_at = next.map(|next| Instant::now() + next),
-                        Err(end) => return end,
+                        Ok(Next::Look(step)) => look_at = Some(Instant::now() + step),
+                        Ok(Next::Wait) => look_at = None,
+                        Ok(Next::Freeze) if unwell.is_suspected() => return Some(WhyEnded::Idle),
+                        Ok(Next::Freeze) => return None,
+                        Err(end) => return Some(end),
                     }
                 }
                 () = asked.notified() => {
                     match guest.slot().is_used() {
                         true => guest.slot().decline(),
-                        false => return WhyEnded::Idle,
+                        false => return Some(WhyEnded::Idle),
                     }
                 }
             }

@@ -8,7 +8,7 @@ use crate::{
     client::{Client, coarse_ms},
     config,
 };
-use std::{sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 use tokio::{task::AbortHandle, time::Instant};
 
 /// Why a process is watched no more.
@@ -20,6 +20,17 @@ pub(super) enum WhyEnded {
     Unwell(String),
     Idle,
     Unneeded,
+}
+
+/// What comes after a look at a process that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Another look, after so long.
+    Look(Duration),
+    /// Nothing: whatever happens tells of itself.
+    Wait,
+    /// Nobody has asked for it for so long that it shall stand still.
+    Freeze,
 }
 
 /// How often whoever waits for a first response, or was refused, is looked after.
@@ -36,7 +47,7 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// When to look again, if nobody tells of anything before; `None`: never.
+    /// What to do next, if nobody tells of anything before.
     ///
     /// # Errors
     ///
@@ -46,7 +57,7 @@ impl Quiet {
         endpoint: &Endpoint,
         is_awaited: bool,
         program: &config::Program,
-    ) -> Result<Option<Duration>, WhyEnded> {
+    ) -> Result<Next, WhyEnded> {
         let now = Instant::now();
         let (inside, _) = endpoint.inside();
         let is_unanswered = inside > 0 && endpoint.access() == Access::Started;
@@ -66,10 +77,13 @@ impl Quiet {
             }
         });
         match idle {
-            Some(Duration::ZERO) if !is_awaited && inside == 0 => Err(WhyEnded::Idle),
+            Some(Duration::ZERO) if !is_awaited && inside == 0 => match program.rest {
+                config::Rest::Stop => Err(WhyEnded::Idle),
+                config::Rest::Freeze => Ok(Next::Freeze),
+            },
             _ => {
                 let next = step.into_iter().chain(idle).min();
-                Ok(next.map(|next| next.max(SHORTEST_STEP)))
+                Ok(next.map_or(Next::Wait, |next| Next::Look(next.max(SHORTEST_STEP))))
             }
         }
     }
@@ -78,6 +92,7 @@ impl Quiet {
 /// Health checks, that end with whoever wants them.
 pub(super) struct Unwell {
     task: Option<(tokio::task::JoinHandle<String>, AbortHandle)>,
+    last: Rc<health::LastSeen>,
 }
 
 impl Unwell {
@@ -87,13 +102,21 @@ impl Unwell {
         client: &Client,
         start_time: Duration,
     ) -> Self {
+        let last = Rc::<health::LastSeen>::default();
         let task = health.map(|health| {
-            let watch = health::watch(Arc::clone(endpoint), health, client.clone(), start_time);
+            let (endpoint, client) = (Arc::clone(endpoint), client.clone());
+            let watch = health::watch(endpoint, health, client, start_time, Rc::clone(&last));
             let task = tokio::task::spawn_local(watch);
             let abort = task.abort_handle();
             (task, abort)
         });
-        Self { task }
+        Self { task, last }
+    }
+
+    /// Whether it was not well when it was asked last. It shall not stand still so: what counts towards its replacement
+    /// would be forgotten.
+    pub(super) fn is_suspected(&self) -> bool {
+        self.last.has_failed()
     }
 
     /// Waits until the program is unwell.
@@ -128,6 +151,7 @@ mod tests {
             direct: None,
             port: None,
             idle_time: Some(Duration::ZERO),
+            rest: config::Rest::Stop,
             start_time: Duration::from_secs(10),
             health: None,
             back_off: Duration::ZERO,
@@ -159,11 +183,11 @@ mod tests {
         program.idle_time = None;
         assert_eq!(
             Quiet::default().look(&endpoint, false, &program).ok(),
-            Some(None)
+            Some(Next::Wait)
         );
         program.idle_time = Some(Duration::from_secs(600));
         let next = Quiet::default().look(&endpoint, false, &program).ok();
-        let next = next.flatten().unwrap();
-        assert!(next > Duration::from_secs(599), "{next:?}");
+        let is_late = |next| matches!(next, Next::Look(step) if step > Duration::from_secs(599));
+        assert!(next.is_some_and(is_late), "{next:?}");
     }
 }

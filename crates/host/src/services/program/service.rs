@@ -13,7 +13,7 @@ use crate::{
 use http::{Request, Response};
 use palisade_filter::Peer;
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::PathBuf,
     rc::Rc,
@@ -45,6 +45,19 @@ struct EndpointPool {
     endpoint: Arc<Endpoint>,
     pool: Rc<Pool>,
     tally: Arc<Tally>,
+    /// How often the process had stood still when a connection was taken last.
+    stands: Cell<u64>,
+}
+
+impl EndpointPool {
+    /// Connections that have waited through a stand of the process's are not used: it closes them as soon as it runs, if
+    /// they have waited for too long by its own count.
+    fn forget_stale(&self) {
+        let stands = self.endpoint.stands();
+        if self.stands.replace(stands) != stands {
+            self.pool.forget_idle();
+        }
+    }
 }
 
 /// A request that is at the endpoint. Its response's body is counted by its connection.
@@ -251,6 +264,7 @@ impl ProgramService {
         let counting = Some(Arc::clone(&tally));
         let pool = endpoint.pool(Arc::clone(&self.name), KEPT, counting);
         let made = Rc::new(EndpointPool {
+            stands: Cell::new(endpoint.stands()),
             endpoint: Arc::clone(endpoint),
             pool,
             tally,
@@ -323,6 +337,7 @@ impl Visit {
             Access::Proven => visit.is_proven = true,
             Access::Closed | Access::Retired => return None,
         }
+        reached.forget_stale();
         Some(visit)
     }
 }

@@ -81,6 +81,8 @@ pub enum State {
     Starting,
     /// It runs.
     Running,
+    /// It stands still: nobody needs it now.
+    Frozen,
     /// It died or could not be started, and is started again in a while.
     Resting,
     /// Its service is gone.

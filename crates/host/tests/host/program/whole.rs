@@ -314,3 +314,85 @@ fn nothing_is_left_after_a_stop() {
 fn nothing_is_left_after_a_kill() {
     nothing_is_left_after(Signal::KILL);
 }
+
+/// Children of a process.
+fn children_of(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let of =
+        |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    let all: Vec<_> = tasks.map(of).collect();
+    let pids = all.iter().flat_map(|line| line.split_whitespace());
+    pids.filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// A server with a program that is frozen by now, and what its domain's group of version 2 is.
+fn frozen(more: &str) -> (Fixture, Server, PathBuf) {
+    let fixture = Fixture::new();
+    let text = format!(
+        "admin = 'unix:admin'\nworkers = 1\n[[listen]]\naddress = 'unix:socket'\n\
+         [services.routed]\nprogram = ['./bin/served', 'stubborn']\npolicy.grants.read = ['bin']\n{more}\
+         idle-time = '20ms'\nrest = 'freeze'\n[[route]]\nservice = 'routed'\n"
+    );
+    fs::write(fixture.path("host.toml"), text).unwrap();
+    let server = fixture.start();
+    fixture.env_of("socket");
+    until("it stands still", || {
+        fixture.status_of("routed")["state"] == "frozen"
+    });
+    let guest = *fixture.processes().first().unwrap();
+    let group = super::frozen::group_of(guest).unwrap();
+    assert!(group.ends_with("guest"), "{}", group.display());
+    (fixture, server, group)
+}
+
+/// Nobody is left who could let it go on.
+#[test]
+fn what_is_frozen_ends_with_a_server_and_a_keeper_that_are_killed() {
+    if !super::frozen::can_freeze() {
+        return;
+    }
+    let (fixture, server, _) = frozen("");
+    let keepers = children_of(server.process.id());
+    assert!(!keepers.is_empty());
+    for pid in [server.process.id()].into_iter().chain(keepers) {
+        let pid = Pid::from_raw(pid as i32).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    until("all of it ends", || fixture.processes().is_empty());
+}
+
+/// Nor does what of ours is charged to the domain keep the keeper waiting, which removes the group.
+#[test]
+fn nothing_of_what_is_frozen_outlives_a_server_that_is_killed() {
+    if !super::frozen::can_freeze() {
+        return;
+    }
+    for more in [
+        "",
+        "policy.grants.connect = ['tcp://127.0.0.1:9']\npolicy.limits.cpu-time = '1h'\n",
+        "policy.grants.connect = ['tcp://127.0.0.1:9']\npolicy.limits.memory = '64M'\n\
+         policy.allow-degraded = ['memory']\n",
+    ] {
+        let (fixture, server, group) = frozen(more);
+        let keepers = children_of(server.process.id());
+        let pid = Pid::from_raw(server.process.id() as i32).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        until("all of it ends", || fixture.processes().is_empty());
+        until("the keepers end", || {
+            !keepers.iter().any(|pid| is_alive(*pid))
+        });
+        assert!(!group.parent().unwrap().exists(), "{}", group.display());
+    }
+}
+
+/// Zombies are whoever's who does not wait.
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
