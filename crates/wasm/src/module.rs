@@ -224,6 +224,20 @@ impl Module {
         }))
     }
 
+    /// How long its file is now, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// When that can't be told.
+    pub fn file_bytes(&self) -> Result<u64, ModuleError> {
+        let stat = rustix::fs::fstat(self.file.as_fd());
+        let stat = stat.map_err(|errno| ModuleError::Unreadable {
+            path: self.path.clone(),
+            errno,
+        })?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
     /// Reads all of it.
     ///
     /// # Errors
@@ -235,8 +249,7 @@ impl Module {
             path: path(),
             errno,
         };
-        let stat = rustix::fs::fstat(self.file.as_fd()).map_err(unreadable)?;
-        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let size = self.file_bytes()?;
         if size > MOST_MODULE_BYTES {
             return Err(ModuleError::TooLarge { path: path() });
         }

@@ -10,7 +10,8 @@
 //!
 //! Whoever comes first loads it, the others wait. What is in the cache is loaded by the worker that needs it: opened, checked,
 //! mapped and linked, which takes less than to hand it to another thread and wait. It takes as long as many requests, though,
-//! and so is its tenant's turn. What is not in the cache is for the queue.
+//! and so is its tenant's turn. What is not in the cache is for the queue. A long module is read by a thread for that, once,
+//! to tell which it is.
 
 use super::{
     CodeError, CodeStore, Preload,
@@ -40,6 +41,8 @@ use tokio::{sync::Notify, time::timeout_at};
 
 /// What an engine keeps in memory beside the code of a small module: types, imports, tables of functions.
 const METADATA_BYTES: u64 = 32 << 10;
+/// A module up to this length is read and hashed by a worker, to find its code by: half a millisecond.
+const MOST_READ_AT_ONCE: u64 = 1 << 20;
 /// Requests that wait for one module.
 const MOST_WAITING: usize = 64;
 /// How long one waits.
@@ -140,6 +143,17 @@ struct Broken {
     stamp: Option<Stamp>,
     until: Instant,
 }
+
+/// What the cache has of a module.
+enum Found {
+    Code(Code),
+    Nothing,
+    /// That is not known.
+    Unread,
+}
+
+/// One that is to be read first.
+struct Unread<L: Link>(Arc<OnDemand<L>>);
 
 /// What a request has to do.
 enum Next<T> {
@@ -243,26 +257,33 @@ impl<L: Link> OnDemand<L> {
     /// Loads it from the cache, for whoever found it absent; has it compiled if it is not there.
     fn load(&self) -> Option<Result<L::Linked, NotReady>> {
         LOADS.set(LOADS.get().wrapping_add(1));
-        match self.find() {
-            Ok(Some(code)) => Some(self.settle(self.link(&code))),
-            Err(error) => Some(self.settle(Err(error))),
-            Ok(None) => {
-                if let Some(me) = self.me.upgrade() {
-                    self.store.want(me);
-                }
-                None
-            }
+        self.load_within(MOST_READ_AT_ONCE)
+    }
+
+    /// The same, for a module that is read for that if it is not longer.
+    fn load_within(&self, most_bytes: u64) -> Option<Result<L::Linked, NotReady>> {
+        let me = self.me.upgrade()?;
+        match self.find(most_bytes) {
+            Ok(Found::Code(code)) => return Some(self.settle(self.link(&code))),
+            Err(error) => return Some(self.settle(Err(error))),
+            Ok(Found::Nothing) => self.store.want(me),
+            Ok(Found::Unread) => self.store.want_read(Arc::new(Unread(me))),
         }
+        None
     }
 
     /// Its code in the cache. The module is read for the first, and its place is known then.
-    fn find(&self) -> Result<Option<Code>, CodeError> {
+    fn find(&self, most_bytes: u64) -> Result<Found, CodeError> {
         let known = *lock(&self.name);
         if let Some(code) = known.and_then(|name| self.store.find(name)) {
-            return Ok(Some(code));
+            return Ok(Found::Code(code));
         }
-        let module = self.identify()?;
-        Ok(self.store.find(module.name))
+        let module = self.open()?;
+        if module.file_bytes()? > most_bytes {
+            return Ok(Found::Unread);
+        }
+        let code = self.store.find(self.identify(&module)?.name);
+        Ok(code.map_or(Found::Nothing, Found::Code))
     }
 
     fn open(&self) -> Result<Module, CodeError> {
@@ -276,10 +297,9 @@ impl<L: Link> OnDemand<L> {
         module.ok_or_else(|| CodeError::no_module(path))
     }
 
-    fn identify(&self) -> Result<Identified, CodeError> {
-        let module = self.open()?;
+    fn identify(&self, module: &Module) -> Result<Identified, CodeError> {
         let compiler = self.store.compiler();
-        let identified = palisade_wasm::code::identify(&module, self.source.purpose, compiler)?;
+        let identified = palisade_wasm::code::identify(module, self.source.purpose, compiler)?;
         self.remember(identified.name);
         Ok(identified)
     }
@@ -296,7 +316,7 @@ impl<L: Link> OnDemand<L> {
 
     /// Its code, compiled if it is not in the cache.
     fn obtain(&self) -> Result<Code, CodeError> {
-        let module = self.identify()?;
+        let module = self.identify(&self.open()?)?;
         if let Some(code) = self.store.find(module.name) {
             return Ok(code);
         }
@@ -395,6 +415,20 @@ impl<L: Link> Compile for OnDemand<L> {
             self.link.tell_broken(&error);
             self.store.broken.fetch_add(1, Ordering::Relaxed);
             *state = State::Broken(Broken::new(error, &self.source));
+        }
+    }
+}
+
+impl<L: Link> Compile for Unread<L> {
+    fn tenant(&self) -> &Arc<str> {
+        self.0.tenant()
+    }
+
+    /// Loads it, or has it compiled. Who waits is told by the state.
+    fn compile(&self) {
+        let is_wanted = matches!(*lock(&self.0.state), State::OnItsWay);
+        if is_wanted {
+            let _ = self.0.load_within(u64::MAX);
         }
     }
 }

@@ -56,14 +56,22 @@ struct State {
 impl CompileQueue {
     /// Starts the threads: whoever starts one later may be confined so that it starts no compiler.
     pub(super) fn start() -> std::io::Result<Self> {
-        let queue = Self(Arc::default());
         let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let threads = processors.min(MOST_AT_ONCE);
+        Self::start_threads("code-compiler", processors.min(MOST_AT_ONCE), Some(NICE))
+    }
+
+    /// One that compiles nothing: modules are read there whose code may be at hand, and nobody compiles before them.
+    pub(super) fn start_reader() -> std::io::Result<Self> {
+        Self::start_threads("code-reader", 1, None)
+    }
+
+    fn start_threads(name: &str, threads: usize, nice: Option<i32>) -> std::io::Result<Self> {
+        let queue = Self(Arc::default());
         lock(&queue.0.state).threads = threads;
         for _ in 0..threads {
             let shared = Arc::clone(&queue.0);
-            let thread = std::thread::Builder::new().name("code-compiler".into());
-            thread.spawn(move || work(&shared))?;
+            let thread = std::thread::Builder::new().name(name.into());
+            thread.spawn(move || work(&shared, nice))?;
         }
         Ok(queue)
     }
@@ -95,9 +103,11 @@ impl Drop for CompileQueue {
     }
 }
 
-fn work(shared: &Shared) {
-    // Of this thread, as Linux has it. Where it may not be, it competes.
-    let _ = setpriority_process(None, NICE);
+fn work(shared: &Shared, nice: Option<i32>) {
+    if let Some(nice) = nice {
+        // Of this thread, as Linux has it. Where it may not be, it competes.
+        let _ = setpriority_process(None, nice);
+    }
     let mut state = lock(&shared.state);
     while !state.is_closed {
         let Some(module) = state.next() else {

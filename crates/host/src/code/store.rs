@@ -51,6 +51,8 @@ pub struct CodeStore {
     cache: Mutex<Option<Arc<Cache>>>,
     pub(super) budget: Arc<CodeBudget>,
     queue: CompileQueue,
+    /// Long modules of which nobody knows whether their code is in the cache.
+    unread: CompileQueue,
     compiled: AtomicU64,
     pub(super) broken: AtomicU64,
     /// New modules of one configuration that are compiled and loaded with it.
@@ -79,6 +81,7 @@ impl CodeStore {
             cache: Mutex::default(),
             budget,
             queue: CompileQueue::start()?,
+            unread: CompileQueue::start_reader()?,
             compiled: AtomicU64::new(0),
             broken: AtomicU64::new(0),
             most_at_load: AtomicUsize::new(MOST_AT_LOAD),
@@ -135,6 +138,11 @@ impl CodeStore {
     /// Has it compiled when nothing else is to do.
     pub(crate) fn preload_later(&self, new: &[Arc<dyn Preload>]) {
         self.queue.want_later(new.iter().map(|one| one.later()));
+    }
+
+    /// A request waits for it, and it is long: whether it has to be compiled is found out first.
+    pub(super) fn want_read(&self, module: Arc<dyn Compile>) {
+        self.unread.want(module);
     }
 
     /// A request waits for it.
