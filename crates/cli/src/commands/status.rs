@@ -5,7 +5,10 @@ use crate::{args::StatusArgs, say};
 use anyhow::Context;
 use palisade_policy::{visible, visible_json};
 use serde::Deserialize;
-use std::fmt::{self, Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
 
 /// What the server answers, as far as the table shows it.
 #[derive(Deserialize)]
@@ -29,9 +32,21 @@ struct Status {
     #[serde(default)]
     tenants: usize,
     #[serde(default)]
+    quotas: Vec<QuotaUsed>,
+    #[serde(default)]
     broken_tenants: Vec<BrokenTenant>,
     #[serde(default)]
     broken_tenants_total: usize,
+}
+
+/// A tenant that was refused something because of its quotas.
+#[derive(Deserialize)]
+struct QuotaUsed {
+    tenant: String,
+    requests: u32,
+    cpu_us: u64,
+    memory_bytes: u64,
+    refused: BTreeMap<String, u64>,
 }
 
 #[derive(Deserialize)]
@@ -121,6 +136,9 @@ impl fmt::Display for Status {
                 &format!("{tenants} serve, {broken} files cannot be served"),
             )?;
         }
+        for used in &self.quotas {
+            line("refused", &used.to_string())?;
+        }
         for broken in &self.broken_tenants {
             let state = match broken.serves_on {
                 true => "serves on as it was before",
@@ -142,6 +160,27 @@ impl fmt::Display for Status {
     }
 }
 
+/// `shop: requests 12, rate 3; has 2 requests under way, 1.500 s of processors, 640 KiB`
+impl fmt::Display for QuotaUsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let refused = self.refused.iter();
+        let refused = refused.map(|(quota, count)| format!("{quota} {count}"));
+        write!(
+            f,
+            "{}: {}; has {} requests under way, {} of processors, {} KiB",
+            self.tenant,
+            refused.collect::<Vec<_>>().join(", "),
+            self.requests,
+            seconds(self.cpu_us),
+            self.memory_bytes >> 10
+        )
+    }
+}
+
+fn seconds(us: u64) -> String {
+    format!("{}.{:03} s", us / 1_000_000, us / 1000 % 1000)
+}
+
 /// Names to the left, numbers to the right, each column as wide as it must be, one blank apart: a terminal has 80
 /// columns.
 fn table(guests: &[Guest]) -> String {
@@ -156,11 +195,7 @@ fn table(guests: &[Guest]) -> String {
             guest.state.clone(),
             guest.requests.to_string(),
             guest.errors.to_string(),
-            format!(
-                "{}.{:03} s",
-                guest.cpu_us / 1_000_000,
-                guest.cpu_us / 1000 % 1000
-            ),
+            seconds(guest.cpu_us),
             format!("{} KiB", guest.memory_bytes >> 10),
             guest.denials.to_string(),
             guest.faults.to_string(),
@@ -227,7 +262,11 @@ mod tests {
             "last_failure": {"time": "2026-11-22T01:00:00.000Z", "message": "unknown key\n  here"},
             "warnings": ["line 3: no route has filter `old`"], "workers": 2,
             "listeners": ["http://127.0.0.1:8080"], "connections": 1, "requests": 12345,
-            "log_lines_dropped": 0,
+            "log_lines_dropped": 0, "tenants": 3,
+            "quotas": [{"tenant": "shop", "requests": 2, "cpu_us": 1500000, "memory_bytes": 655360,
+                        "refused": {"rate": 3, "requests": 12}}],
+            "broken_tenants": [{"tenant": "blog", "message": "tenant.toml:3: unknown key\nhere", "serves_on": true}],
+            "broken_tenants_total": 1,
             "guests": [
                 {"name": "headers", "kind": "filter", "state": "ready", "requests": 12345, "errors": 0,
                  "cpu_us": 1234567, "memory_bytes": 131072, "crossings": 5, "denials": 0, "faults": 2,
