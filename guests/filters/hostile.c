@@ -694,6 +694,9 @@ int EXPORT(proxy_on_request_body)(id stream, size_t bytes, bool is_end)
 int EXPORT(proxy_on_response_headers)(id stream, uint32_t headers, bool is_end)
 {
     (void)headers, (void)is_end;
+    // To whomever: there are several at a time.
+    if (attack == ATTACK_dawdle_in_answer)
+        dawdle();
     if (stream != attacker)
         return CONTINUE;
     if (attack == ATTACK_trap_in_answer)

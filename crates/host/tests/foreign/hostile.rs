@@ -98,7 +98,8 @@ const fn end(attack: FilterAttack) -> End {
         | A::AllocateOutside
         | A::AllocateOverItself
         | A::AllocateAndCall
-        | A::Dawdle => End::FaultOrNothing,
+        | A::Dawdle
+        | A::DawdleInAnswer => End::FaultOrNothing,
         A::CallAnywhere
         | A::LogEscape
         | A::QueueGuess

@@ -13,7 +13,8 @@ use palisade_suite::{
 use rustix::process::{Pid, Signal};
 use std::{
     fs,
-    os::unix::fs::symlink,
+    io::{Read, Write},
+    os::unix::{fs::symlink, net::UnixListener},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -26,6 +27,10 @@ pub(crate) const CASES: &[(&str, fn())] = &[
     ("broken-code-is-its-tenants", broken_code_is_its_tenants),
     ("code-on-demand-lies-inside", code_on_demand_lies_inside),
     ("slow-filters-are-asked-aside", slow_filters_are_asked_aside),
+    (
+        "what-would-hold-up-others-is-ended",
+        what_would_hold_up_others_is_ended,
+    ),
 ];
 
 /// A server whose own filter is called as those of its tenants are, and shares what it has by the same name.
@@ -324,6 +329,84 @@ fn class_of_thread(server: &Server, name: &str) -> Option<u32> {
         .find(|stat| stat.contains(&format!("({name})")))?;
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(38)?.parse().ok()
+}
+
+/// Answers so many requests together, once all of them are there.
+fn answer_at_once(listener: &UnixListener, requests: usize) {
+    let streams = listener.incoming().take(requests).map(|stream| {
+        let mut stream = stream.expect("a request");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("a whole head");
+            head.extend(byte);
+        }
+        stream
+    });
+    for mut stream in streams.collect::<Vec<_>>() {
+        // Who asked for it may be gone.
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nup");
+    }
+}
+
+/// Requests that a tenant's filters have met before it was known to be slow, and whose answers all come at once: what they
+/// would take of the worker is bounded.
+pub(crate) fn what_would_hold_up_others_is_ended() {
+    const REQUESTS: usize = 48;
+    // A callback takes 20 ms and more; all of them would take a second.
+    const MOST: Duration = Duration::from_millis(700);
+    let fixture = fixture();
+    folder_of(&fixture, "quick", &[]);
+    write_file(
+        &fixture,
+        "quick",
+        "[services.site]\nfiles = \"site\"\n[[route]]\nservice = \"site\"\n",
+    );
+    folder_of(
+        &fixture,
+        "slow",
+        &[("hostile.wasm", &served::filter(Filter::Hostile))],
+    );
+    let up = UnixListener::bind(fixture.folder().join("tenants/slow/up")).expect("listen");
+    write_file(
+        &fixture,
+        "slow",
+        "[filters.hostile]\nmodule = \"hostile.wasm\"\nconfiguration = \"dawdle-in-answer\"\nisolation = \"kept\"\n\
+         slow-share = 1\n[services.up]\nupstream = \"unix:up\"\n[[route]]\nfilters = [\"hostile\"]\nservice = \"up\"\n",
+    );
+    let mut server = fixture.serve();
+    let socket = server.socket().to_owned();
+    let (answered, longest) = thread::scope(|scope| {
+        scope.spawn(|| answer_at_once(&up, REQUESTS));
+        let ask = || {
+            let request = Request::new("GET", "/").header("host", "slow.test");
+            exchange(&socket, &request).map(|answer| answer.status)
+        };
+        let asked: Vec<_> = (0..REQUESTS).map(|_| scope.spawn(ask)).collect();
+        let mut longest = Duration::ZERO;
+        while !asked.iter().all(thread::ScopedJoinHandle::is_finished) {
+            let began = Instant::now();
+            assert_eq!(status_of(&server, "quick", "/"), 200);
+            longest = longest.max(began.elapsed());
+        }
+        let answers = asked
+            .into_iter()
+            .map(|asked| asked.join().expect("an answer"));
+        let answered = answers.filter(|answer| matches!(answer, Ok(200))).count();
+        (answered, longest)
+    });
+    println!("{answered} of {REQUESTS} answered; a neighbour waited for {longest:?}");
+    assert!(
+        (1..REQUESTS).contains(&answered),
+        "{answered}: {}",
+        server.log()
+    );
+    assert!(longest < MOST, "{longest:?}");
+    assert!(
+        server.log().contains("too much of the worker's time"),
+        "{}",
+        server.log()
+    );
 }
 
 /// Callbacks that take long hold up a thread on which nobody else waits. Requests are answered there as on a worker, bodies of both
