@@ -54,7 +54,7 @@ fn main() {
         compile(&sources.join(program).with_extension("c"), &[]);
     }
     compile(&shared.join("native/server.c"), &["-D_GNU_SOURCE"]);
-    for filter in ["filter-null", "filter-header"] {
+    for filter in ["filter-null", "filter-header", "filter-slow"] {
         assemble(&sources.join(filter).with_extension("wat"));
     }
 }

@@ -3,14 +3,10 @@
 use crate::connection::Connection;
 use anyhow::Context;
 use rustix::{
-    event::{Timespec, epoll},
+    event::{PollFd, PollFlags, Timespec, epoll, poll},
     io::Errno,
 };
-use std::{
-    mem::MaybeUninit,
-    os::fd::OwnedFd,
-    time::{Duration, Instant},
-};
+use std::{mem::MaybeUninit, os::fd::OwnedFd, time::Instant};
 
 /// What to do until something comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,19 +67,34 @@ impl Watch {
         ready: &mut Vec<usize>,
     ) -> anyhow::Result<()> {
         ready.clear();
-        let time = match self.wait {
-            Wait::Spin => Some(Duration::ZERO),
-            Wait::Sleep => until.map(|until| until.saturating_duration_since(Instant::now())),
+        if self.wait == Wait::Sleep {
+            self.sleep(until)?;
+        }
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
         };
-        let time = time.map(Timespec::try_from).transpose();
-        let time = time.context("host: cannot tell a time")?;
         let mut events = [const { MaybeUninit::uninit() }; MOST_EVENTS];
-        match epoll::wait(&self.epoll, &mut events, time.as_ref()) {
+        match epoll::wait(&self.epoll, &mut events, Some(&at_once)) {
             Ok((events, _)) => {
                 ready.extend(events.iter().map(|event| event.data.u64() as usize));
                 Ok(())
             }
             Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("host: cannot wait for answers"),
+        }
+    }
+
+    /// By ppoll(2), which takes ns: epoll_wait(2) sleeps for whole ms, and requests would be that late.
+    fn sleep(&self, until: Option<Instant>) -> anyhow::Result<()> {
+        let time = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let time = time.map(Timespec::try_from).transpose();
+        let time = time.context("host: cannot tell a time")?;
+        match poll(
+            &mut [PollFd::new(&self.epoll, PollFlags::IN)],
+            time.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error).context("host: cannot wait for answers"),
         }
     }

@@ -24,6 +24,7 @@ static LISTENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/listens"));
 static SERVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
 static NULL_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-null.wasm"));
 static HEADER_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-header.wasm"));
+static SLOW_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-slow.wasm"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
 /// Header, then the sections of types, functions, memories, exports and code. Node runs nothing without a
@@ -270,6 +271,15 @@ impl Workloads {
         self.add_program("null.wasm", NULL_FILTER)?;
         self.add_program("header.wasm", HEADER_FILTER)?;
         Ok(())
+    }
+
+    /// Adds a filter that computes before each request; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn add_slow_filter(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("slow.wasm", SLOW_FILTER)
     }
 
     /// Adds a shell script; gives its path.

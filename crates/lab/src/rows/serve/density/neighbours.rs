@@ -1,4 +1,4 @@
-//! `tenants`: what one tenant notices of another that floods, loops, fails, compiles or starts cold. The tenant that is
+//! `tenants`: what one tenant notices of another that floods, loops, fails, has slow filters, compiles or starts cold. The tenant that is
 //! looked at is asked at a steady rate, a fifth of what the server's one processor can answer.
 
 use super::{
@@ -56,10 +56,11 @@ const ASKED: &str = "asked";
 const QUIET: &str = "quiet";
 
 /// What the other tenant does, in this order: what is compiled goes on being compiled for a while.
-const OFFENCES: [(&str, &str); 5] = [
+const OFFENCES: [(&str, &str); 6] = [
     ("flood", "all that come back"),
     ("loop", "endless loops"),
     ("trap", "faults"),
+    ("dawdle", "a slow filter"),
     ("cold", "services not loaded"),
     ("compile", "services not compiled"),
 ];
@@ -74,7 +75,9 @@ const QUOTAS: &str = "[tenants.quotas]\nrequests = 64\nprocessor = \"50%\"\nweig
 /// Everybody's requests end by then, and the loops of nginx.
 const LOOP_MS: u32 = 100;
 const OBJECT: &str = "/2258";
-const QUESTION: &[u8] = b"GET /2258 HTTP/1.1\r\nHost: s0.lab\r\nConnection: close\r\n\r\n";
+/// The same of the tenant that is looked at, and of nginx, which has no services.
+const QUESTION: &[u8] = b"GET /0/2258 HTTP/1.1\r\nHost: s0.lab\r\nConnection: close\r\n\r\n";
+const QUESTION_TO_NGINX: &[u8] = b"GET /2258 HTTP/1.1\r\nHost: s0.lab\r\nConnection: close\r\n\r\n";
 
 impl Method for Neighbours {
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
@@ -158,9 +161,9 @@ fn schedule() -> Schedule {
 /// How much of everything.
 #[derive(Clone, Copy)]
 struct Scale {
-    /// Services of the other tenant that are compiled and not loaded.
+    /// Services of a tenant that are compiled and not loaded: a file may hold a hundred.
     cold: usize,
-    /// Those that are new each time.
+    /// Services of another one that are new each time.
     new: usize,
     /// Of each offence.
     time: Duration,
@@ -169,7 +172,7 @@ struct Scale {
 impl Scale {
     fn of(extent: Extent) -> Self {
         let (cold, new, ms) = match extent {
-            Extent::Full => (200, 300, 3_000),
+            Extent::Full => (100, 100, 3_000),
             Extent::Quick => (50, 60, 1_000),
             Extent::Tiny => (3, 2, 60),
         };
@@ -180,9 +183,9 @@ impl Scale {
         }
     }
 
-    /// All that may be loaded: the two tenants, and a few of those that are cold.
+    /// All that may be loaded: the first tenants, a filter, and a few of those that are cold.
     fn loaded(self) -> usize {
-        2 + (self.cold / 8).max(1)
+        4 + (self.cold / 8).max(1)
     }
 }
 
@@ -195,14 +198,19 @@ struct Guests {
 }
 
 impl Guests {
-    /// That of the tenant that is looked at, of the other one, and all of its services.
+    /// Those of all tenants.
     fn lay_out(ground: &Ground<'_>, scale: Scale) -> anyhow::Result<Self> {
         super::super::add_component(ground.layout.tools, ground.layout.workloads, "tenant")?;
         let component = ground.layout.component();
-        let names = Names::of(scale).all();
-        let place = |number: usize| ground.tenant(&names[number]).join("site.wasm");
-        ground.add_distinct(&component, names.len(), place)?;
-        let new = (0..scale.new).map(|number| ground.tenant(&new_name(number)).join("site.wasm"));
+        let mut places: Vec<PathBuf> = Vec::new();
+        for (tenant, services) in tenants(scale) {
+            places.extend((0..services).map(|number| module_of(ground, &tenant, number)));
+        }
+        ground.add_distinct(&component, places.len(), |number| places[number].clone())?;
+        let filter = ground.layout.workloads.add_slow_filter()?;
+        fs::copy(filter, ground.tenant(DAWDLER).join("slow.wasm"))
+            .context("host: cannot lay out a filter")?;
+        let new = (0..scale.new).map(|number| module_of(ground, NEW, number));
         Ok(Self {
             component: fs::read(component).context("host: cannot read a guest")?,
             new: new.collect(),
@@ -227,33 +235,33 @@ impl Guests {
 }
 
 const OFFENDER: &str = "offender";
+/// Has a filter, which does not yield as a component does.
+const DAWDLER: &str = "dawdler";
 
-fn cold_name(number: usize) -> String {
-    format!("cold-{number}")
+/// Has services that nobody has loaded.
+const COLD: &str = "cold";
+/// Has services that nobody has compiled.
+const NEW: &str = "new";
+
+/// What tenants are called, and how many services each has.
+fn tenants(scale: Scale) -> [(String, usize); 5] {
+    [
+        (name(0), 1),
+        (OFFENDER.to_owned(), 1),
+        (DAWDLER.to_owned(), 1),
+        (COLD.to_owned(), scale.cold),
+        (NEW.to_owned(), scale.new),
+    ]
 }
 
-fn new_name(number: usize) -> String {
-    format!("new-{number}")
+fn module_of(ground: &Ground<'_>, tenant: &str, number: usize) -> PathBuf {
+    ground.tenant(tenant).join(format!("{number}.wasm"))
 }
 
-/// What tenants are called.
-struct Names {
-    cold: Vec<String>,
-    new: Vec<String>,
-}
-
-impl Names {
-    fn of(scale: Scale) -> Self {
-        Self {
-            cold: (0..scale.cold).map(cold_name).collect(),
-            new: (0..scale.new).map(new_name).collect(),
-        }
-    }
-
-    fn all(self) -> Vec<String> {
-        let first = [name(0), OFFENDER.to_owned()].into_iter();
-        first.chain(self.cold).chain(self.new).collect()
-    }
+/// Each of a tenant's services, asked for its object.
+fn each_of(tenant: &str, services: usize) -> Vec<(String, String)> {
+    let address = |number| (tenant.to_owned(), format!("/{number}{OBJECT}"));
+    (0..services).map(address).collect()
 }
 
 /// A server with both tenants, and what each is asked for.
@@ -274,29 +282,33 @@ impl Place {
         let admin = ground.folder().join(format!("admin-{port}"));
         let tenants = ground.folder().join(format!("tenants-{port}"));
         fs::create_dir(&tenants).context("host: cannot make a folder for tenants")?;
-        for name in Names::of(scale).all() {
-            fs::write(tenants.join(format!("{name}.toml")), tenant_file())
-                .context("host: cannot write a tenant's file")?;
+        for (name, services) in self::tenants(scale) {
+            fs::write(
+                tenants.join(format!("{name}.toml")),
+                tenant_file(&name, services),
+            )
+            .context("host: cannot write a tenant's file")?;
         }
         let text = settings_of(ground, scale, (port, &admin), quotas)?;
         let settings = ground
             .layout
             .file(&format!("neighbours-{port}.toml"), &text)?;
         let program = ground.layout.palisade(&[settings.as_os_str()])?;
-        let names = Names::of(scale);
+        let of_offender = |path: &str| vec![(OFFENDER.to_owned(), format!("/0{path}"))];
         let all = [
-            ("flood", vec![(OFFENDER.to_owned(), OBJECT)]),
-            ("loop", vec![(OFFENDER.to_owned(), "/loop")]),
-            ("trap", vec![(OFFENDER.to_owned(), "/trap")]),
-            ("cold", with_object(names.cold)),
-            ("compile", with_object(names.new)),
+            ("flood", of_offender(OBJECT)),
+            ("loop", of_offender("/loop")),
+            ("trap", of_offender("/trap")),
+            ("dawdle", each_of(DAWDLER, 1)),
+            ("cold", each_of(COLD, scale.cold)),
+            ("compile", each_of(NEW, scale.new)),
         ];
         let lists = all.map(|(offence, asked)| write_list(&ground.layout, port, offence, &asked));
         Ok(Self {
-            site: site(program, reserved),
+            site: site(program, reserved, QUESTION),
             settings,
             admin: Some(admin),
-            url: format!("http://{}{OBJECT}", at(port)),
+            url: format!("http://{}/0{OBJECT}", at(port)),
             lists: lists.into_iter().collect::<anyhow::Result<_>>()?,
         })
     }
@@ -323,11 +335,15 @@ impl Place {
         let line = words.map(OsString::from).to_vec();
         let all = [("flood", OBJECT), ("loop", "/loop"), ("trap", "/trap")];
         let lists = all.map(|(offence, path)| {
-            let asked = [(OFFENDER.to_owned(), path)];
+            let asked = [(OFFENDER.to_owned(), path.to_owned())];
             write_list(&ground.layout, port, offence, &asked)
         });
         Ok(Self {
-            site: site(Program::new(&ending_with_the_lab(line))?, reserved),
+            site: site(
+                Program::new(&ending_with_the_lab(line))?,
+                reserved,
+                QUESTION_TO_NGINX,
+            ),
             settings,
             admin: None,
             url: format!("http://{}{OBJECT}", at(port)),
@@ -347,37 +363,43 @@ impl Place {
     }
 }
 
-fn site(program: Program, reserved: Port) -> Site {
+fn site(program: Program, reserved: Port, question: &'static [u8]) -> Site {
     let port = reserved.number;
     Site {
-        servers: vec![server(program, port, (QUESTION, ANSWER))],
+        servers: vec![server(program, port, (question, ANSWER))],
         base: format!("http://{}", at(port)),
         _reserved: vec![reserved],
     }
-}
-
-fn with_object(names: Vec<String>) -> Vec<(String, &'static str)> {
-    names.into_iter().map(|name| (name, OBJECT)).collect()
 }
 
 fn write_list(
     layout: &Layout<'_>,
     port: u16,
     offence: &'static str,
-    asked: &[(String, &str)],
+    asked: &[(String, String)],
 ) -> anyhow::Result<(&'static str, PathBuf)> {
-    let line = |(name, path): &(String, &str)| format!("http://{}{path} {name}.lab\n", at(port));
+    let line = |(name, path): &(String, String)| format!("http://{}{path} {name}.lab\n", at(port));
     let lines: String = asked.iter().map(line).collect();
     let list = layout.file(&format!("{offence}-{port}"), &lines)?;
     Ok((offence, list))
 }
 
-/// A component, whose requests end when they have had their time.
-fn tenant_file() -> String {
-    format!(
-        "[services.site]\ncomponent = \"site.wasm\"\npolicy.limits = {{ cpu-time = \"{LOOP_MS}ms\" }}\n\n\
-         [[route]]\nservice = \"site\"\n"
-    )
+/// Components, whose requests end when they have had their time.
+fn tenant_file(tenant: &str, services: usize) -> String {
+    let (mut text, filters) = match tenant {
+        DAWDLER => (
+            "[filters.slow]\nmodule = \"slow.wasm\"\n\n".to_owned(),
+            "filters = [\"slow\"]\n",
+        ),
+        _ => (String::new(), ""),
+    };
+    for number in 0..services {
+        text += &format!(
+            "[services.s{number}]\ncomponent = \"{number}.wasm\"\npolicy.limits = {{ cpu-time = \"{LOOP_MS}ms\" }}\n\n\
+             [[route]]\npath = \"/{number}\"\nstrip = true\n{filters}service = \"s{number}\"\n\n"
+        );
+    }
+    text
 }
 
 fn settings_of(

@@ -1,0 +1,30 @@
+;; A proxy-wasm filter that computes for some tens of milliseconds before each request goes on.
+(module
+  (memory (export "memory") 1)
+  (global $free (mut i32) (i32.const 1024))
+  (func (export "proxy_abi_version_0_2_1"))
+  ;; Nothing is ever given back: it is asked for little, and once.
+  (func (export "proxy_on_memory_allocate") (param $bytes i32) (result i32)
+    (local $at i32)
+    (local.set $at (global.get $free))
+    (global.set $free (i32.add (global.get $free) (i32.and (i32.add (local.get $bytes) (i32.const 15)) (i32.const -16))))
+    (local.get $at))
+  (func (export "proxy_on_context_create") (param $context i32) (param $parent i32))
+  (func (export "proxy_on_vm_start") (param $root i32) (param $bytes i32) (result i32) (i32.const 1))
+  (func (export "proxy_on_configure") (param $root i32) (param $bytes i32) (result i32) (i32.const 1))
+  ;; Each step needs the one before: no compiler makes them fewer.
+  (func (export "proxy_on_request_headers") (param $context i32) (param $count i32) (param $last i32) (result i32)
+    (local $left i32)
+    (local $value i64)
+    (local.set $left (i32.const 20000000))
+    (local.set $value (i64.const 88172645463325252))
+    (loop $again
+      (local.set $value (i64.xor (local.get $value) (i64.shl (local.get $value) (i64.const 13))))
+      (local.set $value (i64.xor (local.get $value) (i64.shr_u (local.get $value) (i64.const 7))))
+      (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+      (br_if $again (local.get $left)))
+    (i64.store (i32.const 512) (local.get $value))
+    (i32.const 0))
+  (func (export "proxy_on_done") (param $context i32) (result i32) (i32.const 1))
+  (func (export "proxy_on_log") (param $context i32))
+  (func (export "proxy_on_delete") (param $context i32)))
