@@ -60,6 +60,12 @@ pub(crate) enum Command {
     /// Print what `run` would do, without doing it
     #[command(override_usage = help::EXPLAIN_USAGE)]
     Explain(ExplainArgs),
+    /// Write a policy for a project to start from
+    ///
+    /// Looks at the names in the project's folder: what it is built with, what of it others trust. Writes
+    /// `policy.toml` there, with a word about each line.
+    #[command(after_help = help::INIT_EXAMPLES)]
+    Init(InitArgs),
     /// Explain what a guest was denied, and how it ended
     ///
     /// Reads a report that `palisade run --report` wrote. Each denial is told in a sentence: who
@@ -154,6 +160,23 @@ pub(crate) struct ExplainArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) guest: GuestArgs,
+}
+
+// `palisade init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The project
+    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
+    /// For an agent that works on the project, rather than for its builds
+    #[arg(long)]
+    pub(crate) agent: bool,
+    /// Replace the policy that is there
+    #[arg(long, conflicts_with = "print")]
+    pub(crate) force: bool,
+    /// Print the policy, and write nothing
+    #[arg(long)]
+    pub(crate) print: bool,
 }
 
 // `palisade why`.

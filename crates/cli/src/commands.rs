@@ -5,6 +5,7 @@ mod doctor;
 mod domains;
 mod exec;
 mod explain;
+mod init;
 mod kill;
 mod lab;
 mod logs;
@@ -28,6 +29,7 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
     match command {
         Command::Run(args) => run::run(args, early),
         Command::Explain(args) => explain::explain(args),
+        Command::Init(args) => init::init(&args),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Bench(_) | Command::Cost(_) => lab::measure(),
         Command::Why(args) => why::why(&args),

@@ -21,6 +21,8 @@ Examples:
       grant one port of one host
   palisade run --memory 512M --processes 64 --time 1m -- ./program
       bound what it may use
+  palisade init
+      write a policy for the project in this folder
   palisade explain --write . --protect .git -- make
       see each step that this would take, without taking it
   palisade cost -- bzip2 -k FILE
@@ -58,6 +60,14 @@ Examples:
   palisade run --read data:/data --env MODE=fast -- ./program /data
   palisade run --connect tcp://localhost:5432 --listen tcp://127.0.0.1:8080 -- ./server
   palisade run --policy policy.toml --report report.json -- ./program";
+
+/// At the end of `init -h`.
+pub(crate) const INIT_EXAMPLES: &str = "\
+Examples:
+  palisade init
+      for builds of the project in this folder; then: palisade run --policy policy.toml -- make
+  palisade init --agent --print ~/src/site
+      for a coding agent that works on another one; only shown";
 
 /// At the end of `cost -h`.
 pub(crate) const COST_MORE: &str = "`palisade cost --help` has examples and says what is granted.";

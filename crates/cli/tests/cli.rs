@@ -17,6 +17,7 @@ mod cli {
     pub(crate) mod fixture;
     pub(crate) mod guard;
     pub(crate) mod hints;
+    pub(crate) mod init;
     pub(crate) mod jobs;
     pub(crate) mod kept_files;
     pub(crate) mod limits;
@@ -73,6 +74,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("files", cli::files::CASES),
     ("guard", cli::guard::CASES),
     ("hints", cli::hints::CASES),
+    ("init", cli::init::CASES),
     ("jobs", cli::jobs::CASES),
     ("kept_files", cli::kept_files::CASES),
     ("limits", cli::limits::CASES),

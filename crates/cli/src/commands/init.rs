@@ -1,0 +1,132 @@
+//! `palisade init`: a policy to start from, made of what lies in a project's folder.
+//!
+//! ```text
+//!  names in the folder ──Project──▶ tools, what others trust ──Draft──▶ policy.toml
+//! ```
+//!
+//! Only names are looked at, and only such as stand in the tables here get into the file, with a few of `.env.NAME`:
+//! whoever wrote the project does not write its policy.
+
+mod draft;
+mod project;
+mod tool;
+
+use crate::{args::InitArgs, say, shell::quote};
+use anyhow::{Context, anyhow, bail};
+use draft::Draft;
+use palisade_policy::visible;
+use palisade_process::{
+    Machine,
+    cgroup::{self, Need},
+};
+use project::{Project, Unfit};
+use rustix::rand::GetRandomFlags;
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// The policy's name where none is given.
+const FILE: &str = "policy.toml";
+
+/// Writes the policy.
+pub(crate) fn init(args: &InitArgs) -> anyhow::Result<u8> {
+    let folder = fs::canonicalize(&args.folder)
+        .with_context(|| format!("host: cannot look at {}", args.folder.display()))?;
+    let looked = Project::look(&folder);
+    let looked = looked.with_context(|| format!("host: cannot list {}", folder.display()))?;
+    let project = looked.map_err(|unfit| refusal(&folder, unfit))?;
+    let draft = Draft {
+        project: &project,
+        file: FILE,
+        is_for_agent: args.agent,
+        holds_memory: holds_memory(),
+    };
+    if args.print {
+        return say::print(&draft.to_string(), "the policy");
+    }
+    let file = folder.join(FILE);
+    write(&file, &draft.to_string(), args.force)?;
+    tell(&args.folder, &project, &draft);
+    Ok(0)
+}
+
+fn refusal(folder: &Path, unfit: Unfit) -> anyhow::Error {
+    let folder = folder.display();
+    match unfit {
+        Unfit::Home => anyhow!(
+            "policy: {folder} is no project but a home: a guest that may write there may change what your shell starts; go to \
+             the project's folder, or name it"
+        ),
+        Unfit::OfAnother => anyhow!(
+            "host: {folder} is another user's, who could put another policy in its place: write it as that user, or use your \
+             own copy"
+        ),
+        Unfit::OfEverybody => anyhow!(
+            "host: everybody may write to {folder}, and put another policy in its place: chmod o-w it, or use a copy"
+        ),
+    }
+}
+
+/// Whether a limit on memory starts here. A policy that is refused on the spot is no beginning.
+fn holds_memory() -> bool {
+    let need = Need {
+        memory_bytes: Some(1 << 30),
+        ..Need::default()
+    };
+    let machine = Machine::probe();
+    let survey = machine.cgroups();
+    survey.is_ok_and(|survey| cgroup::plan(&need, survey).is_ok())
+}
+
+/// Makes the file. A link at its place is neither followed nor replaced unasked.
+fn write(file: &Path, text: &str, is_forced: bool) -> anyhow::Result<()> {
+    if !is_forced {
+        return match make_new(file, text) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
+                "host: {} is there already: --force replaces it, --print shows what would be written",
+                file.display()
+            ),
+            made => made.with_context(|| format!("host: cannot write {}", file.display())),
+        };
+    }
+    let beside = beside(file)?;
+    let made = make_new(&beside, text).and_then(|()| fs::rename(&beside, file));
+    made.inspect_err(|_| drop(fs::remove_file(&beside)))
+        .with_context(|| format!("host: cannot write {}", file.display()))
+}
+
+/// A name that nobody can have taken ahead.
+fn beside(file: &Path) -> anyhow::Result<PathBuf> {
+    let mut number = [0; 16];
+    // So few bytes are never given in part, getrandom(2).
+    rustix::rand::getrandom(&mut number, GetRandomFlags::empty())
+        .context("host: no random bytes")?;
+    let number = u128::from_ne_bytes(number);
+    Ok(file.with_file_name(format!(".{FILE}.{number:032x}")))
+}
+
+fn make_new(file: &Path, text: &str) -> io::Result<()> {
+    let mut made = OpenOptions::new().write(true).create_new(true).open(file)?;
+    made.write_all(text.as_bytes())
+}
+
+fn tell(folder: &Path, project: &Project, draft: &Draft<'_>) {
+    let found: Vec<_> = project.tools.iter().map(|tool| tool.name).collect();
+    let found = match found.is_empty() {
+        true => String::new(),
+        false => format!(", for {}", found.join(", ")),
+    };
+    let file = folder.join(FILE);
+    let file = file.strip_prefix(".").unwrap_or(&file);
+    let go = match folder == Path::new(".") {
+        true => String::new(),
+        false => format!("cd {} && ", quote(folder)),
+    };
+    say::line(&format!(
+        "wrote {}{found}",
+        visible(&file.to_string_lossy())
+    ));
+    say::line(&format!("next: {go}{}", draft.example()));
+}

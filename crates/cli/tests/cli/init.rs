@@ -1,0 +1,136 @@
+//! `palisade init`: a policy to start from.
+
+use super::fixture::{Fixture, Outcome, cases};
+use std::os::unix::fs::symlink;
+
+cases![
+    a_project_is_built_by_the_policy_that_is_written_for_it,
+    what_others_trust_stays_as_it_is_for_an_agent,
+    a_policy_that_is_there_stays_unless_forced,
+    a_link_in_its_place_is_not_followed,
+    all_of_a_home_is_no_project,
+    what_is_printed_is_what_is_written,
+];
+
+/// A project in C, whose build runs what it has built.
+fn make_project(fixture: &Fixture) {
+    fixture.write(
+        "checkout/Makefile",
+        "check: words\n\t./words >counted\nwords: words.c\n\tcc -o $@ $<\n",
+    );
+    let program = "#include <stdio.h>\nint main(void) { puts(\"hello\"); }\n";
+    fixture.write("checkout/words.c", program);
+    fixture.write("checkout/.github/workflows/ci.yml", "jobs: {}\n");
+}
+
+fn in_checkout(fixture: &Fixture, words: &[&str]) -> Outcome {
+    let mut call = fixture.palisade(words);
+    call.command.current_dir(fixture.path("checkout"));
+    call.run()
+}
+
+fn run_by_policy(fixture: &Fixture, command: &[&str]) -> Outcome {
+    let words = ["run", "--policy", "policy.toml", "--"];
+    in_checkout(fixture, &[&words, command].concat())
+}
+
+fn a_project_is_built_by_the_policy_that_is_written_for_it(fixture: &Fixture) {
+    make_project(fixture);
+    let told = in_checkout(fixture, &["init"]);
+    assert!(told.status.success(), "{told:?}");
+    assert!(
+        told.stderr.contains("wrote policy.toml, for make"),
+        "{told:?}"
+    );
+    let next = told
+        .stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("palisade: next: palisade "));
+    let next = shlex::split(next.unwrap()).unwrap();
+    let words: Vec<_> = next.iter().map(String::as_str).collect();
+    assert_eq!(words, ["run", "--policy", "policy.toml", "--", "make"]);
+    let built = in_checkout(fixture, &words);
+    assert!(built.status.success(), "{built:?}");
+    assert_eq!(fixture.read("checkout/counted"), "hello\n");
+    let policy = fixture.read("checkout/policy.toml");
+    let changed = run_by_policy(
+        fixture,
+        &[
+            "sh",
+            "-c",
+            "echo >>.github/workflows/ci.yml; echo >>policy.toml",
+        ],
+    );
+    assert!(!changed.status.success(), "{changed:?}");
+    assert_eq!(
+        fixture.read("checkout/.github/workflows/ci.yml"),
+        "jobs: {}\n"
+    );
+    assert_eq!(fixture.read("checkout/policy.toml"), policy);
+}
+
+fn what_others_trust_stays_as_it_is_for_an_agent(fixture: &Fixture) {
+    make_project(fixture);
+    let told = in_checkout(fixture, &["init", "--agent"]);
+    assert!(told.status.success(), "{told:?}");
+    let plants = "for path in .vscode .claude .github; do\n\
+                  rm -rf $path; mkdir -p $path; echo x >$path/planted; echo x >$path; done; echo done >edited";
+    let planted = run_by_policy(fixture, &["sh", "-c", plants]);
+    assert!(planted.status.success(), "{planted:?}");
+    assert_eq!(fixture.read("checkout/edited"), "done\n");
+    // Folders stood there meanwhile, which git does not show.
+    for path in [".vscode", ".claude", ".github/planted"] {
+        assert!(!fixture.exists(&format!("checkout/{path}")), "{path}");
+    }
+    assert_eq!(
+        fixture.read("checkout/.github/workflows/ci.yml"),
+        "jobs: {}\n"
+    );
+}
+
+fn a_policy_that_is_there_stays_unless_forced(fixture: &Fixture) {
+    make_project(fixture);
+    fixture.write("checkout/policy.toml", "# mine\n");
+    in_checkout(fixture, &["init"]).refuses(&["is there already", "--force"]);
+    assert_eq!(fixture.read("checkout/policy.toml"), "# mine\n");
+    let forced = in_checkout(fixture, &["init", "--force"]);
+    assert!(forced.status.success(), "{forced:?}");
+    assert!(fixture.read("checkout/policy.toml").contains("[grants]"));
+}
+
+/// A project that somebody else made may have one there, to where its owner writes.
+fn a_link_in_its_place_is_not_followed(fixture: &Fixture) {
+    make_project(fixture);
+    fixture.write("bashrc", "mine\n");
+    symlink(fixture.path("bashrc"), fixture.path("checkout/policy.toml")).unwrap();
+    in_checkout(fixture, &["init"]).refuses(&["is there already"]);
+    let forced = in_checkout(fixture, &["init", "--force"]);
+    assert!(forced.status.success(), "{forced:?}");
+    assert_eq!(fixture.read("bashrc"), "mine\n");
+    assert!(fixture.read("checkout/policy.toml").contains("[grants]"));
+}
+
+fn all_of_a_home_is_no_project(fixture: &Fixture) {
+    fixture.make_folder("home");
+    let home = fixture.text("home");
+    fixture.write("home/.profile", "");
+    fixture
+        .palisade(["init", &home])
+        .run()
+        .refuses(&["is no project but a home"]);
+    assert!(!fixture.exists("home/policy.toml"));
+    // Everybody's.
+    fixture
+        .palisade(["init", "/tmp"])
+        .run()
+        .refuses(&["put another policy in its place"]);
+}
+
+fn what_is_printed_is_what_is_written(fixture: &Fixture) {
+    make_project(fixture);
+    let printed = in_checkout(fixture, &["init", "--print"]);
+    assert!(printed.status.success(), "{printed:?}");
+    assert!(!fixture.exists("checkout/policy.toml"));
+    in_checkout(fixture, &["init"]);
+    assert_eq!(fixture.read("checkout/policy.toml"), printed.text());
+}
