@@ -50,7 +50,7 @@ pub(super) static ROWS: [Row; 41] = [
     row("den-f8", 1500, "1 to 10,000 services by Zipf's law (Denali 2002, figure 8: a cliff at 1,000)", &serve::POPULAR),
     row("den-f12", 120, "jitter of 32 servers of a game (Denali 2002, figure 12)", &serve::Jitter),
     row("den-t2", 240, "memory of an idle service (Denali 2002, table 2: 8,472 B swapped out)", &serve::Idle(serve::What::Memory)),
-    row("tenants", 300, "a tenant beside one that floods, loops, traps, dawdles, compiles or starts cold", &serve::Neighbours),
+    row("tenants", 300, "a tenant beside one that floods, loops, traps, dawdles or starts cold", &serve::Neighbours),
 ];
 
 const fn row(
