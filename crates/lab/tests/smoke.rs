@@ -391,7 +391,8 @@ fn rows_of_idle_services() {
             .figures
             .iter()
             .filter(|one| one.measure == "wake-ups-2");
-        assert_eq!(woken.count(), 3, "{outcome}");
+        // Frozen programs beside the others, where something can freeze them.
+        assert!((3..=4).contains(&woken.count()), "{outcome}");
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Need {
     /// Whether the processor time used must be known.
     pub cpu_time: bool,
     /// Whether all of it can be stopped as one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub freezer: bool,
 }
 
