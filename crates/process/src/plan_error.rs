@@ -152,16 +152,18 @@ pub enum PlanError {
         "host: a limit on {capability} cannot be held here: {why}; --allow-degraded {capability} takes an approximation"
     )]
     Unenforceable { capability: Capability, why: String },
-    #[error("host: this machine cannot freeze a domain: {0}; or have it end instead")]
+    #[error(
+        "host: this machine cannot freeze a domain: {0}; or have it end instead (rest = \"stop\")"
+    )]
     NoFreezer(cgroup::Unmet),
     #[error(
         "policy: a domain without namespaces cannot be frozen: its processes end by the first of them, which would not run; \
-         have it end instead"
+         have it end instead (rest = \"stop\")"
     )]
     FrozenInit,
     #[error(
         "policy: a domain that is frozen cannot have listeners of the host's: whoever connects would wait for ever; take the \
-         listen grants away, or have it end instead"
+         listen grants away, or have it end instead (rest = \"stop\")"
     )]
     FrozenListener,
     #[error("host: cannot look at control groups: {0}")]

@@ -32,7 +32,7 @@ use super::{
     freezer::Freezer,
     meter::MemoryMeter,
     name::LeafName,
-    plan::{Enable, Placement, Plan},
+    plan::{Enable, Placement, Plan, freezes},
     settings::Setting,
     tree::{Kernel, Tree},
     usage::Usage,
@@ -64,8 +64,7 @@ pub(super) const FROZEN: &str = "guest";
 impl Group {
     /// The group that is frozen, if one is.
     fn frozen(&self) -> Option<PathBuf> {
-        let can = self.version == Version::V2 && self.controllers.contains(&Controller::Freezer);
-        can.then(|| self.dir.join(FROZEN))
+        freezes(self.version, &self.controllers).then(|| self.dir.join(FROZEN))
     }
 
     /// Where the domain's processes are.
@@ -277,8 +276,9 @@ impl Leaf {
         };
         let mut groups: Vec<_> = self.groups.iter().filter(is_for).cloned().collect();
         for group in &mut groups {
-            let freezer = |controller: &Controller| *controller == Controller::Freezer;
-            group.controllers.retain(|controller| !freezer(controller));
+            group
+                .controllers
+                .retain(|controller| *controller != Controller::Freezer);
         }
         let part = Self {
             groups,
@@ -407,7 +407,7 @@ pub fn places(plan: &Plan, name: &LeafName) -> Result<Vec<(OwnedFd, String)>, Cr
     let mut places = Vec::new();
     for placement in &plan.placements {
         let leaf = placement.leaf_name(name);
-        if placement.is_frozen() {
+        if freezes(placement.version, &placement.controllers) {
             let frozen = format!("{leaf}/{FROZEN}");
             places.push((open_or_make(&placement.parent)?, frozen));
         }

@@ -62,6 +62,11 @@ pub struct Placement {
     pub settings: Vec<Setting>,
 }
 
+/// Whether the domain has a group of its own in a leaf that is there for these, to be frozen.
+pub(super) fn freezes(version: Version, controllers: &[Controller]) -> bool {
+    version == Version::V2 && controllers.contains(&Controller::Freezer)
+}
+
 /// A line in a group's `cgroup.subtree_control`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Enable {
@@ -76,11 +81,6 @@ impl Placement {
     #[must_use]
     pub fn leaf_dir(&self, name: &LeafName) -> PathBuf {
         self.parent.join(self.leaf_name(name))
-    }
-
-    /// Whether the domain has a group of its own in the leaf, to be frozen.
-    pub(super) fn is_frozen(&self) -> bool {
-        self.version == Version::V2 && self.controllers.contains(&Controller::Freezer)
     }
 
     /// What the leaf is called in its parent.

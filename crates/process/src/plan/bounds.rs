@@ -62,10 +62,10 @@ pub(super) fn share(
     share.need.cpu_cores = limits.cpu_cores;
     share.need.cpu_time = limits.cpu_time.is_some();
     share.need.freezer = can_freeze;
-    if can_freeze && machine.tier == Tier::Bare {
-        return Err(PlanError::FrozenInit);
-    }
     if machine.tier == Tier::Bare {
+        if can_freeze {
+            return Err(PlanError::FrozenInit);
+        }
         share.without_namespaces(limits, machine);
     }
     if share.need.is_empty() {
@@ -157,7 +157,8 @@ impl Share {
                     self.cpu_time_s = Some(time.as_secs_f64().ceil() as u64);
                 }
             }
-            Limit::Freezer => self.need.freezer = false,
+            // Nothing comes near it: it was refused.
+            Limit::Freezer => {}
         }
     }
 }

@@ -239,6 +239,14 @@ fn limits_of_processes_leave_room_for_init() {
     );
 }
 
+/// The others end by their init, which would not run.
+#[test]
+fn what_has_no_namespaces_is_not_frozen() {
+    let bare = machine(Tier::Bare, 1000, 1000);
+    let refused = bounds::share(&policy(""), &bare, false, 0, true);
+    assert!(matches!(refused, Err(PlanError::FrozenInit)));
+}
+
 /// Else a worker whose guest has one process starts no thread where a group counts, as it does for other limits' sake.
 #[test]
 fn the_group_has_room_for_what_a_runner_starts_itself() {

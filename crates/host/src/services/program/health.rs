@@ -10,27 +10,14 @@ use http::{HeaderValue, Request, Uri, header};
 use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How it was when it was asked last.
-#[derive(Debug, Default)]
-pub(super) struct LastSeen {
-    has_failed: Cell<bool>,
-}
-
-impl LastSeen {
-    /// Whether it was not well then.
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed.get()
-    }
-}
-
 /// Asks again and again; returns why it is unwell, once it has been so too often. Until it is well for the first
-/// time, it may be unwell for as long as a start may take.
+/// time, it may be unwell for as long as a start may take. Whether it was so when it was asked last stands in `has_failed`.
 pub(super) async fn watch(
     endpoint: Arc<Endpoint>,
     health: Health,
     client: Client,
     start_time: Duration,
-    last: Rc<LastSeen>,
+    has_failed: Rc<Cell<bool>>,
 ) -> String {
     // A connection for each question: whether it takes new ones is what matters.
     let pool = endpoint.pool("the program".into(), (0, health.time), None);
@@ -42,7 +29,7 @@ pub(super) async fn watch(
             None => health.time,
         };
         let answer = ask(&pool, &client, &health.path, limit).await;
-        last.has_failed.set(answer.is_err());
+        has_failed.set(answer.is_err());
         match answer {
             Ok(()) => {
                 failures = 0;

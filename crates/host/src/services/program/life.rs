@@ -7,10 +7,13 @@ use super::{
     direct::{self, Listener},
     endpoint::{Access, Endpoint},
     guest::{self, GRACE, Guest},
-    liveness::{Next, Quiet, Unwell, WhyEnded, look_step},
+    liveness::{Quiet, Unwell, WhyEnded, look_step},
     shared::{Shared, State, View},
 };
-use crate::client::{Client, Inside, coarse_ms};
+use crate::{
+    client::{Client, Inside, coarse_ms},
+    config::Rest,
+};
 use palisade_process::Launcher;
 use palisade_wall::{Error, Report};
 use std::{io, rc::Rc, sync::Arc, time::Duration};
@@ -491,6 +494,7 @@ impl Life {
             program.start_time,
         );
         let asked = guest.slot().asked();
+        let freezes = program.rest == Rest::Freeze;
         let mut quiet = Quiet::default();
         let mut look_at = Some(Instant::now());
         loop {
@@ -519,10 +523,8 @@ impl Life {
                     // Who still waits for the endpoint is looked for before those inside: nobody is missed on the way.
                     let is_awaited = self.shared.is_wanted();
                     match quiet.look(endpoint, is_awaited, program) {
-                        Ok(Next::Look(step)) => look_at = Some(Instant::now() + step),
-                        Ok(Next::Wait) => look_at = None,
-                        Ok(Next::Freeze) if unwell.is_suspected() => return Some(WhyEnded::Idle),
-                        Ok(Next::Freeze) => return None,
+                        Ok(next) => look_at = next.map(|next| Instant::now() + next),
+                        Err(WhyEnded::Idle) if freezes && !unwell.is_suspected() => return None,
                         Err(end) => return Some(end),
                     }
                 }

@@ -8,7 +8,7 @@ use crate::{
     client::{Client, coarse_ms},
     config,
 };
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 use tokio::{task::AbortHandle, time::Instant};
 
 /// Why a process is watched no more.
@@ -20,17 +20,6 @@ pub(super) enum WhyEnded {
     Unwell(String),
     Idle,
     Unneeded,
-}
-
-/// What comes after a look at a process that runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Another look, after so long.
-    Look(Duration),
-    /// Nothing: whatever happens tells of itself.
-    Wait,
-    /// Nobody has asked for it for so long that it shall stand still.
-    Freeze,
 }
 
 /// How often whoever waits for a first response, or was refused, is looked after.
@@ -47,7 +36,7 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// What to do next, if nobody tells of anything before.
+    /// When to look again, if nobody tells of anything before; `None`: never.
     ///
     /// # Errors
     ///
@@ -57,7 +46,7 @@ impl Quiet {
         endpoint: &Endpoint,
         is_awaited: bool,
         program: &config::Program,
-    ) -> Result<Next, WhyEnded> {
+    ) -> Result<Option<Duration>, WhyEnded> {
         let now = Instant::now();
         let (inside, _) = endpoint.inside();
         let is_unanswered = inside > 0 && endpoint.access() == Access::Started;
@@ -77,13 +66,10 @@ impl Quiet {
             }
         });
         match idle {
-            Some(Duration::ZERO) if !is_awaited && inside == 0 => match program.rest {
-                config::Rest::Stop => Err(WhyEnded::Idle),
-                config::Rest::Freeze => Ok(Next::Freeze),
-            },
+            Some(Duration::ZERO) if !is_awaited && inside == 0 => Err(WhyEnded::Idle),
             _ => {
                 let next = step.into_iter().chain(idle).min();
-                Ok(next.map_or(Next::Wait, |next| Next::Look(next.max(SHORTEST_STEP))))
+                Ok(next.map(|next| next.max(SHORTEST_STEP)))
             }
         }
     }
@@ -92,7 +78,7 @@ impl Quiet {
 /// Health checks, that end with whoever wants them.
 pub(super) struct Unwell {
     task: Option<(tokio::task::JoinHandle<String>, AbortHandle)>,
-    last: Rc<health::LastSeen>,
+    has_failed: Rc<Cell<bool>>,
 }
 
 impl Unwell {
@@ -102,21 +88,21 @@ impl Unwell {
         client: &Client,
         start_time: Duration,
     ) -> Self {
-        let last = Rc::<health::LastSeen>::default();
+        let has_failed = Rc::<Cell<bool>>::default();
         let task = health.map(|health| {
             let (endpoint, client) = (Arc::clone(endpoint), client.clone());
-            let watch = health::watch(endpoint, health, client, start_time, Rc::clone(&last));
+            let watch = health::watch(endpoint, health, client, start_time, Rc::clone(&has_failed));
             let task = tokio::task::spawn_local(watch);
             let abort = task.abort_handle();
             (task, abort)
         });
-        Self { task, last }
+        Self { task, has_failed }
     }
 
     /// Whether it was not well when it was asked last. It shall not stand still so: what counts towards its replacement
     /// would be forgotten.
     pub(super) fn is_suspected(&self) -> bool {
-        self.last.has_failed()
+        self.has_failed.get()
     }
 
     /// Waits until the program is unwell.
@@ -183,11 +169,11 @@ mod tests {
         program.idle_time = None;
         assert_eq!(
             Quiet::default().look(&endpoint, false, &program).ok(),
-            Some(Next::Wait)
+            Some(None)
         );
         program.idle_time = Some(Duration::from_secs(600));
         let next = Quiet::default().look(&endpoint, false, &program).ok();
-        let is_late = |next| matches!(next, Next::Look(step) if step > Duration::from_secs(599));
-        assert!(next.is_some_and(is_late), "{next:?}");
+        let next = next.flatten().unwrap();
+        assert!(next > Duration::from_secs(599), "{next:?}");
     }
 }
