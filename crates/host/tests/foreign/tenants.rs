@@ -331,6 +331,23 @@ fn class_of_thread(server: &Server, name: &str) -> Option<u32> {
     fields.split_whitespace().nth(38)?.parse().ok()
 }
 
+/// A tenant with a page, and the folder of one with a filter that can take long.
+fn quick_and_slow() -> Fixture {
+    let fixture = fixture();
+    folder_of(&fixture, "quick", &[]);
+    write_file(
+        &fixture,
+        "quick",
+        "[services.site]\nfiles = \"site\"\n[[route]]\nservice = \"site\"\n",
+    );
+    folder_of(
+        &fixture,
+        "slow",
+        &[("hostile.wasm", &served::filter(Filter::Hostile))],
+    );
+    fixture
+}
+
 /// Answers so many requests together, once all of them are there.
 fn answer_at_once(listener: &UnixListener, requests: usize) {
     let streams = listener.incoming().take(requests).map(|stream| {
@@ -355,18 +372,7 @@ pub(crate) fn what_would_hold_up_others_is_ended() {
     const REQUESTS: usize = 48;
     // A callback takes 20 ms and more; all of them would take a second.
     const MOST: Duration = Duration::from_millis(700);
-    let fixture = fixture();
-    folder_of(&fixture, "quick", &[]);
-    write_file(
-        &fixture,
-        "quick",
-        "[services.site]\nfiles = \"site\"\n[[route]]\nservice = \"site\"\n",
-    );
-    folder_of(
-        &fixture,
-        "slow",
-        &[("hostile.wasm", &served::filter(Filter::Hostile))],
-    );
+    let fixture = quick_and_slow();
     let up = UnixListener::bind(fixture.folder().join("tenants/slow/up")).expect("listen");
     write_file(
         &fixture,
@@ -416,18 +422,7 @@ pub(crate) fn slow_filters_are_asked_aside() {
     const SCHED_IDLE: u32 = 5;
     // A callback takes 50 ms and more. On the worker one of them would stand before most requests.
     const MOST: Duration = Duration::from_millis(40);
-    let fixture = fixture();
-    folder_of(&fixture, "quick", &[]);
-    write_file(
-        &fixture,
-        "quick",
-        "[services.site]\nfiles = \"site\"\n[[route]]\nservice = \"site\"\n",
-    );
-    folder_of(
-        &fixture,
-        "slow",
-        &[("hostile.wasm", &served::filter(Filter::Hostile))],
-    );
+    let fixture = quick_and_slow();
     let folder = fixture.folder().join("tenants/slow");
     let echo = Backend::start(&folder.join("up"), |request| {
         Answer::new(200, [&*request.body, &*request.body].concat())
