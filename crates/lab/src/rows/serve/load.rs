@@ -36,7 +36,7 @@ const CONNECTIONS_IN_TURN: usize = 1;
 /// Connections of a closed loop.
 pub(super) const BUSY_CONNECTIONS: &str = "16";
 /// Those of an open one: more than servers answer at one time, so that what waits does so at the server.
-const OFFERED_CONNECTIONS: &str = "128";
+pub(super) const OFFERED_CONNECTIONS: &str = "128";
 
 /// Clients, at their place.
 #[derive(Clone, Debug)]

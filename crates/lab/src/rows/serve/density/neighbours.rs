@@ -4,7 +4,7 @@
 use super::{
     super::{
         asking::Asking,
-        load::{Load, Popularity},
+        load::{Load, OFFERED_CONNECTIONS, Popularity},
         sites::{ANSWER, Layout, Module, Site, Who, at, quoted, server},
     },
     crowd::{Ground, name, nginx_settings},
@@ -69,8 +69,13 @@ const OFFENCES: [(&str, &str); 6] = [
 const MOST_TIMES: f64 = 1.2;
 const MOST_OVER_US: f64 = 1_000.0;
 
-/// What each tenant may have, where the server knows of it.
-const QUOTAS: &str = "[tenants.quotas]\nrequests = 64\nprocessor = \"50%\"\nweight = 100\n\n";
+/// What each tenant may have, where the server knows of it: as many requests as whoever is asked at a rate has connections,
+/// or it would be refused for its own haste after a moment in which the machine did something else.
+fn quotas() -> String {
+    format!(
+        "[tenants.quotas]\nrequests = {OFFERED_CONNECTIONS}\nprocessor = \"50%\"\nweight = 100\n\n"
+    )
+}
 
 /// Everybody's requests end by then, and the loops of nginx.
 const LOOP_MS: u32 = 100;
@@ -99,8 +104,8 @@ impl Method for Neighbours {
         let mut prepared = Prepared::new(schedule(), workloads);
         let ground = Ground::new(tools, &prepared.workloads);
         let mut trials: Vec<(Contender, Box<dyn Trial>)> = Vec::new();
-        for (subject, quotas) in [(SERVE, ""), (SERVE_BOUNDED, QUOTAS)] {
-            let place = Place::served(&ground, scale, quotas)?;
+        for (subject, quotas) in [(SERVE, String::new()), (SERVE_BOUNDED, quotas())] {
+            let place = Place::served(&ground, scale, &quotas)?;
             let checked = place.check(&ground);
             // A server of before there were quotas takes the file for a mistake.
             if quotas.is_empty() {
@@ -138,7 +143,7 @@ impl Method for Neighbours {
         let title = format!(
             "A tenant that is asked at a steady rate, a fifth of what one processor answers, while another\n\
              one of the server does something else; ms from when a request was due to its answer. Asked: the\n\
-             other's requests in a second. Quotas, where the server knows them: 64 requests in flight and\n\
+             other's requests in a second. Quotas, where the server knows them: {OFFERED_CONNECTIONS} requests in flight and\n\
              half a processor each. nginx's loops end after {LOOP_MS} ms by themselves, and it has nothing that\n\
              starts cold or is compiled:"
         );
