@@ -2,6 +2,7 @@
 //!
 //! What a component is given to import, and how it is called, is `palisade-service`'s.
 
+use crate::sys::{self, mapped::Publisher};
 use palisade_compiler::settings;
 #[cfg(feature = "compiler")]
 use palisade_compiler::{CompileError, compile_for};
@@ -78,12 +79,48 @@ struct Engines {
     others: [OnceLock<wasmtime::Engine>; OTHERS.len()],
 }
 
+/// How memories come by what they begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beginning {
+    Copied,
+    /// The file of the code is kept open for that.
+    Mapped,
+}
+
 /// The settings of further engines, in the order in which they are tried.
-const OTHERS: [fn() -> Config; 3] = [
-    || settings::with_images(settings::service()),
-    settings::service_of_tasks,
-    || settings::with_images(settings::service_of_tasks()),
+const OTHERS: [(fn() -> Config, Beginning); 3] = [
+    (
+        || settings::with_images(settings::service()),
+        Beginning::Mapped,
+    ),
+    (settings::service_of_tasks, Beginning::Copied),
+    (
+        || settings::with_images(settings::service_of_tasks()),
+        Beginning::Mapped,
+    ),
 ];
+
+/// What a process has few of, and a loaded guest takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handles {
+    /// Of memory: its machine code, and what is only read.
+    pub mappings: u64,
+    /// Open files.
+    pub files: u64,
+}
+
+impl Handles {
+    /// Of code whose file is not kept open.
+    pub const LEAST: Self = Self {
+        mappings: 2,
+        files: 0,
+    };
+    /// Of code whose file is kept open.
+    pub const MOST: Self = Self {
+        mappings: 3,
+        files: 1,
+    };
+}
 
 impl Engine {
     /// Makes an engine of its own.
@@ -92,7 +129,7 @@ impl Engine {
     ///
     /// When this process can't have as many addresses.
     pub fn new(options: EngineOptions) -> Result<Self, LoadError> {
-        let calls = make(settings::service(), &options)?;
+        let calls = make(settings::service(), Beginning::Copied, &options)?;
         Ok(Self(Arc::new(Engines {
             options,
             calls,
@@ -126,20 +163,35 @@ impl Engine {
     /// When the code is another version's, or no component's.
     pub fn load(&self, code: &Code) -> Result<Component, LoadError> {
         let file = code.open()?;
-        self.first_that_fits(|engine| crate::sys::code::load_component(engine, &file))
+        self.first_that_fits(|engine, beginning| match beginning {
+            Beginning::Copied => sys::code::map_component(engine, &file),
+            Beginning::Mapped => sys::code::load_component(engine, &file),
+        })
+    }
+
+    /// What this component takes, which was loaded here.
+    pub fn handles(&self, component: &Component) -> Handles {
+        let of_component =
+            |engine: &wasmtime::Engine| wasmtime::Engine::same(engine, component.engine());
+        let others = self.0.others.iter().zip(OTHERS);
+        let mut others = others.filter_map(|(engine, of)| Some((engine.get()?, of.1)));
+        match others.any(|(engine, of)| of == Beginning::Mapped && of_component(engine)) {
+            true => Handles::MOST,
+            false => Handles::LEAST,
+        }
     }
 
     /// What the first engine makes of it whose settings it has.
     fn first_that_fits(
         &self,
-        load: impl Fn(&wasmtime::Engine) -> wasmtime::Result<Component>,
+        load: impl Fn(&wasmtime::Engine, Beginning) -> wasmtime::Result<Component>,
     ) -> Result<Component, LoadError> {
-        let mut loaded = load(&self.0.calls);
-        for (engine, settings) in self.0.others.iter().zip(OTHERS) {
+        let mut loaded = load(&self.0.calls, Beginning::Copied);
+        for (engine, (settings, beginning)) in self.0.others.iter().zip(OTHERS) {
             if loaded.is_ok() {
                 break;
             }
-            loaded = load(self.other(engine, settings)?);
+            loaded = load(self.other(engine, settings, beginning)?, beginning);
         }
         loaded.map_err(LoadError::Stale)
     }
@@ -155,18 +207,19 @@ impl Engine {
     #[cfg(feature = "compiler")]
     pub fn compile(&self, component: &[u8]) -> Result<Component, LoadError> {
         let code = compile_for(Purpose::Service, component)?;
-        self.first_that_fits(|engine| crate::sys::code::load_own(engine, &code))
+        self.first_that_fits(|engine, _| sys::code::load_own(engine, &code))
     }
 
     fn other<'a>(
         &self,
         engine: &'a OnceLock<wasmtime::Engine>,
         settings: fn() -> Config,
+        beginning: Beginning,
     ) -> Result<&'a wasmtime::Engine, LoadError> {
         if let Some(engine) = engine.get() {
             return Ok(engine);
         }
-        let made = make(settings(), &self.0.options)?;
+        let made = make(settings(), beginning, &self.0.options)?;
         Ok(engine.get_or_init(|| made))
     }
 }
@@ -180,7 +233,14 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-fn make(mut settings: Config, options: &EngineOptions) -> Result<wasmtime::Engine, LoadError> {
+fn make(
+    mut settings: Config,
+    beginning: Beginning,
+    options: &EngineOptions,
+) -> Result<wasmtime::Engine, LoadError> {
+    if beginning == Beginning::Copied {
+        settings.with_custom_code_memory(Some(Arc::new(Publisher)));
+    }
     settings
         .async_stack_size(STACK_BYTES)
         .allocation_strategy(pool(options));

@@ -7,7 +7,7 @@ use crate::{
 };
 use palisade_engine::{
     lock::lock,
-    service::{Engine, Timer},
+    service::{Engine, Handles, Timer},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -61,6 +61,7 @@ pub struct Code(Arc<Linked>);
 
 struct Linked {
     pre: Pre,
+    handles: Handles,
     /// Workers' own are made beside it.
     timer: Timer,
 }
@@ -77,6 +78,11 @@ impl Code {
     /// Whether anybody else has it: an instance, or a request.
     pub fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.0) > 1
+    }
+
+    /// What it takes of what a process has few of.
+    pub fn handles(&self) -> Handles {
+        self.0.handles
     }
 
     /// Whether both are one.
@@ -152,7 +158,12 @@ impl Imports {
         let pre = self.pre(world, component);
         let pre = pre.map_err(|error| LoadError::Link(format!("{error:#}")))?;
         let timer = Timer::new(component.engine(), TURN).map_err(LoadError::Thread)?;
-        Ok(Code(Arc::new(Linked { pre, timer })))
+        let handles = self.0.engine.handles(component);
+        Ok(Code(Arc::new(Linked {
+            pre,
+            handles,
+            timer,
+        })))
     }
 
     fn pre(&self, world: World, component: &Component) -> wasmtime::Result<Pre> {

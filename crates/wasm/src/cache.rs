@@ -11,8 +11,9 @@
 //! An entry's name is the hash of all that its code depends on: the module, this version, the compiler's
 //! file, the processor's features. Its MAC is a keyed hash of name and code. Code is machine code that a
 //! worker will execute, so whatever is not exactly as it was written — cut off, changed, under another
-//! name, somebody else's, open to others, reached by a link — is removed and made again. What was checked
-//! is handed on as an open file, never as a path, and was held against change while it was checked
+//! name, somebody else's, open to others, reached by a link — is removed and made again. What a server's
+//! configuration names is read through once for as long as nobody writes to it: the file and the time of
+//! its change tell. What was checked is handed on as an open file, never as a path, and was held against change while it was checked
 //! (`held.rs`): who kept a descriptor for writing changes nothing.
 //!
 //! Who can write here and read the key can have code of his own executed in the domain of a later guest.
@@ -26,12 +27,13 @@ pub use folder::usual_base;
 
 use crate::held::Held;
 use folder::{is_own_file, make_folders, own_folder, unfinished};
-use room::Room;
+use room::{Room, Seen};
 use rustix::{
     fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps},
     io::Errno,
 };
 use std::{
+    ffi::OsStr,
     fs::File,
     io::Write,
     os::{
@@ -86,7 +88,7 @@ pub enum CacheError {
 }
 
 /// What an entry is named after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntryName([u8; 32]);
 
 impl EntryName {
@@ -102,6 +104,11 @@ impl EntryName {
 
     fn file_name(self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    }
+
+    fn of_file(name: &OsStr) -> Option<Self> {
+        let hash = blake3::Hash::from_hex(name.as_encoded_bytes()).ok()?;
+        Some(Self(*hash.as_bytes()))
     }
 }
 
@@ -215,7 +222,15 @@ impl Cache {
         mark_as_used(&file, &stat);
         // From here on nobody changes it: what is checked is what is handed on.
         let held = Held::of(file).ok()?;
-        self.is_whole(name, held.file()).then_some(held)
+        let seen = Seen::from(&rustix::fs::fstat(held.file()).ok()?);
+        if self.room().has_seen(name, seen) {
+            return Some(held);
+        }
+        let is_whole = self.is_whole(name, held.file());
+        if is_whole {
+            self.room().see(name, seen);
+        }
+        is_whole.then_some(held)
     }
 
     fn is_whole(&self, name: EntryName, file: &File) -> bool {

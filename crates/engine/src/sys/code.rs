@@ -4,10 +4,12 @@
 //! compiled in a domain of its own, and checked it against its key before it was passed on. It is open
 //! for reading only, and its writer has gone.
 //!
-//! A module or component that is mapped keeps its file open, has three mappings (code between what is read), and its pages
-//! are the file's: they are shared with whoever maps it too, and the kernel takes them back where it needs memory.
+//! What is mapped has the file's pages: they are shared with whoever maps it too, and the kernel takes them back where it
+//! needs memory. A module, or a component whose memories begin with much, keeps its file open and has three mappings (code
+//! between what is read); other components have two, and no file (`mapped`).
 
-use std::{fs::File, ops::Deref, os::fd::AsRawFd};
+use super::mapped::{Mapping, hand_over};
+use std::{fs::File, os::fd::AsRawFd};
 use wasmtime::{Engine, Module, Precompiled, component::Component};
 
 /// What a compiled file holds.
@@ -24,7 +26,7 @@ pub(crate) enum Code {
 ///
 /// When it is none, or was made by another version or with other settings.
 pub(crate) fn load(engine: &Engine, file: File) -> wasmtime::Result<Code> {
-    let kind = Mapped::new(&file)?.kind();
+    let kind = Engine::detect_precompiled(&Mapping::new(&file)?);
     match kind {
         Some(Precompiled::Module) => load_module(engine, file).map(Code::Module),
         Some(Precompiled::Component) => copy_component(engine, &file).map(Code::Component),
@@ -34,8 +36,8 @@ pub(crate) fn load(engine: &Engine, file: File) -> wasmtime::Result<Code> {
 
 /// Whether the file holds the code of a component; what can't be read is for [`load`] to say.
 pub(crate) fn is_component(file: &File) -> bool {
-    let mapped = Mapped::new(file);
-    mapped.is_ok_and(|mapped| mapped.kind() == Some(Precompiled::Component))
+    let mapped = Mapping::new(file);
+    mapped.is_ok_and(|code| Engine::detect_precompiled(&code) == Some(Precompiled::Component))
 }
 
 /// Loads compiled code of a module.
@@ -48,7 +50,21 @@ pub(crate) fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Modul
     unsafe { Module::deserialize_open_file(engine, file) }
 }
 
-/// Maps compiled code of a component. Needs `/proc`.
+/// Maps compiled code of a component, for an engine that copies what memories begin with and publishes by [`Publisher`]:
+/// the file is not kept open.
+///
+/// # Errors
+///
+/// As [`load`].
+pub(crate) fn map_component(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
+    hand_over(file, |memory| {
+        // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is. It is mapped until the engine
+        // says that nobody uses it any more.
+        unsafe { Component::deserialize_raw(engine, memory) }
+    })
+}
+
+/// Maps compiled code of a component, whose file is kept open: memories begin with parts of it. Needs `/proc`.
 ///
 /// # Errors
 ///
@@ -63,7 +79,7 @@ pub(crate) fn load_component(engine: &Engine, file: &File) -> wasmtime::Result<C
 
 /// Copies compiled code of a component, where there may be no `/proc`.
 fn copy_component(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
-    let bytes = Mapped::new(file)?;
+    let bytes = Mapping::new(file)?;
     // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
     unsafe { Component::deserialize(engine, &*bytes) }
 }
@@ -77,43 +93,6 @@ fn copy_component(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
 pub(crate) fn load_own(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
     // SAFETY: the only caller has it from the compiler, and nobody else had it between.
     unsafe { Component::deserialize(engine, code) }
-}
-
-/// A file, to be looked at.
-struct Mapped {
-    start: *mut std::ffi::c_void,
-    length: usize,
-}
-
-impl Mapped {
-    fn new(file: &File) -> std::io::Result<Self> {
-        let length = file.metadata()?.len() as usize;
-        let (protection, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::PRIVATE);
-        // SAFETY: a mapping of its own, at a place of the kernel's choice; nobody writes to the file.
-        let start =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, flags, file, 0)? };
-        Ok(Self { start, length })
-    }
-
-    fn kind(&self) -> Option<Precompiled> {
-        Engine::detect_precompiled(self)
-    }
-}
-
-impl Deref for Mapped {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: mapped for reading as long as `self` lives, and all bytes lie within the file.
-        unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: `new` made the mapping and no borrow of it is left. It cannot fail then.
-        let _ = unsafe { rustix::mm::munmap(self.start, self.length) };
-    }
 }
 
 #[cfg(all(test, feature = "compiler"))]

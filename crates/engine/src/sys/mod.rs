@@ -5,6 +5,7 @@
 )]
 
 pub(crate) mod code;
+pub(crate) mod mapped;
 pub(crate) mod open_how;
 pub(crate) mod signal;
 pub(crate) mod transfer;

@@ -11,8 +11,8 @@
 //! which comes near to least recently used). What goes is dropped by a thread of its own: to unmap a module takes longer
 //! than many a request.
 
-use super::limits::{CodeLimits, FILES, MAPPINGS};
-use palisade_engine::lock::lock;
+use super::limits::CodeLimits;
+use palisade_engine::{lock::lock, service::Handles};
 use std::{
     any::Any,
     collections::VecDeque,
@@ -69,6 +69,8 @@ pub(super) struct CodeBudget {
     loaded: Mutex<VecDeque<Weak<dyn Unload>>>,
     modules: AtomicU64,
     bytes: AtomicU64,
+    mappings: AtomicU64,
+    files: AtomicU64,
     evictions: AtomicU64,
     loads: AtomicU64,
     is_evicting: AtomicBool,
@@ -80,6 +82,7 @@ pub(super) struct CodeBudget {
 pub(super) struct Charge {
     budget: Arc<CodeBudget>,
     bytes: u64,
+    handles: Handles,
 }
 
 /// What code is loaded, for people and programs.
@@ -114,6 +117,8 @@ impl CodeBudget {
             loaded: Mutex::default(),
             modules: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            mappings: AtomicU64::new(0),
+            files: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             loads: AtomicU64::new(0),
             is_evicting: AtomicBool::new(false),
@@ -133,13 +138,16 @@ impl CodeBudget {
     }
 
     /// Counts what is loaded now: from the next look on it may have to go.
-    pub(super) fn charge(self: &Arc<Self>, bytes: u64) -> Charge {
+    pub(super) fn charge(self: &Arc<Self>, bytes: u64, handles: Handles) -> Charge {
         self.modules.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.mappings.fetch_add(handles.mappings, Ordering::Relaxed);
+        self.files.fetch_add(handles.files, Ordering::Relaxed);
         self.loads.fetch_add(1, Ordering::Relaxed);
         Charge {
             budget: Arc::clone(self),
             bytes,
+            handles,
         }
     }
 
@@ -165,11 +173,14 @@ impl CodeBudget {
         }
     }
 
-    /// Whether there is more than this much of each bound.
+    /// Whether there is more than this much of a bound. One module may be loaded, whatever it takes of what a process has few of.
     fn exceeds(&self, most: fn(u64) -> u64) -> bool {
         let limits = self.limits();
-        self.modules.load(Ordering::Relaxed) > most(limits.modules())
-            || self.bytes.load(Ordering::Relaxed) > most(limits.memory_bytes)
+        let exceeds = |taken: &AtomicU64, limit| taken.load(Ordering::Relaxed) > most(limit);
+        let are_many = self.modules.load(Ordering::Relaxed) > 1;
+        exceeds(&self.bytes, limits.memory_bytes)
+            || are_many && exceeds(&self.mappings, limits.mappings)
+            || are_many && exceeds(&self.files, limits.files)
     }
 
     /// Takes out what was not used for longest. `None`: everything is in use.
@@ -250,12 +261,11 @@ impl CodeBudget {
     }
 
     pub(super) fn figures(&self) -> CodeFigures {
-        let modules = self.modules.load(Ordering::Relaxed);
         CodeFigures {
-            modules,
+            modules: self.modules.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
-            mappings: modules * MAPPINGS,
-            files: modules * FILES,
+            mappings: self.mappings.load(Ordering::Relaxed),
+            files: self.files.load(Ordering::Relaxed),
             limits: self.limits(),
             loads: self.loads.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
@@ -268,8 +278,15 @@ impl CodeBudget {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.budget.modules.fetch_sub(1, Ordering::Relaxed);
-        self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        let Self {
+            budget,
+            bytes,
+            handles: Handles { mappings, files },
+        } = self;
+        budget.modules.fetch_sub(1, Ordering::Relaxed);
+        budget.bytes.fetch_sub(*bytes, Ordering::Relaxed);
+        budget.mappings.fetch_sub(*mappings, Ordering::Relaxed);
+        budget.files.fetch_sub(*files, Ordering::Relaxed);
     }
 }
 

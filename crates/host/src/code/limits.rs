@@ -1,14 +1,10 @@
 //! How much code is loaded at one time, and kept on disk.
 //!
-//! A module that is loaded keeps a file open and takes three mappings. Of both a process has so many, which connections and
-//! instances need too: the defaults leave most of them to these.
+//! A module that is loaded takes two or three mappings and may keep a file open ([`Handles`]). Of both a process has so many,
+//! which connections and instances need too: the defaults leave most of them to these.
 
+use palisade_engine::service::Handles;
 use rustix::process::{Resource, getrlimit};
-
-/// Mappings of a loaded module: its machine code lies between what is only read.
-pub(super) const MAPPINGS: u64 = 3;
-/// Descriptors of a loaded module.
-pub(super) const FILES: u64 = 1;
 
 /// One part of so many of the machine's memory.
 const MEMORY_PART: u64 = 8;
@@ -73,9 +69,10 @@ impl CodeLimits {
         }
     }
 
-    /// Modules at one time, by mappings and descriptors; one at least.
+    /// Modules that can be loaded at one time, each of those that take most; one at least.
     pub(super) fn modules(&self) -> u64 {
-        (self.mappings / MAPPINGS).min(self.files / FILES).max(1)
+        let Handles { mappings, files } = Handles::MOST;
+        (self.mappings / mappings).min(self.files / files).max(1)
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     queue::Compile,
 };
 use crate::{beneath, stamp::Stamp};
-use palisade_engine::lock::lock;
+use palisade_engine::{lock::lock, service::Handles};
 use palisade_policy::Capability;
 use palisade_wall::Purpose;
 use palisade_wasm::{cache::EntryName, code::Code, code::Identified, module::Module};
@@ -70,6 +70,9 @@ pub(crate) trait Link: Send + Sync + 'static {
     ///
     /// When it is no code for this purpose.
     fn link(&self, code: &Code) -> Result<Self::Linked, CodeError>;
+
+    /// What it takes of what a process has few of.
+    fn handles(linked: &Self::Linked) -> Handles;
 
     /// Whether somebody else has it.
     fn is_in_use(linked: &Self::Linked) -> bool;
@@ -333,7 +336,8 @@ impl<L: Link> OnDemand<L> {
     fn link(&self, code: &Code) -> Result<(L::Linked, Charge), CodeError> {
         let bytes = code.bytes()? + METADATA_BYTES;
         let linked = self.link.link(code)?;
-        Ok((linked, self.store.budget.charge(bytes)))
+        let charge = self.store.budget.charge(bytes, L::handles(&linked));
+        Ok((linked, charge))
     }
 
     /// Says what became of it, to all who wait.

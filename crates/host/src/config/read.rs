@@ -268,9 +268,9 @@ impl Section for CodeLimitsSetting {
     const KEYS: &'static [Entry<Self>] = keys! {
         /// Bytes of code loaded at one time; an eighth of the machine's memory, if left out.
         "memory": Size<u64> => |code, bytes| code.memory_bytes = Some(bytes);
-        /// Mappings of it, three for each module; a third of `vm.max_map_count`, if left out.
+        /// Mappings of it, two or three for each module; a third of `vm.max_map_count`, if left out.
         "mappings": Count<u64> => |code, count| code.mappings = Some(count);
-        /// Descriptors of it, one for each module; half of the hard limit, if left out.
+        /// Descriptors of it, one for each module that keeps its file open; half of the hard limit, if left out.
         "files": Count<u64> => |code, count| code.files = Some(count);
         /// Bytes of compiled code kept on disk; what this file names is kept beyond it.
         "disk": Size<u64> => |code, bytes| code.disk_bytes = Some(bytes);

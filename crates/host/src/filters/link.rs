@@ -6,7 +6,7 @@ use crate::{
     kinds::Level,
     log::{Line, Log},
 };
-use palisade_engine::guest::Engine;
+use palisade_engine::{guest::Engine, service::Handles};
 use palisade_filter::{Filter, Settings, Shared};
 use palisade_wasm::code::Code;
 use std::sync::{
@@ -58,6 +58,10 @@ impl Link for FilterLink {
             self.is_tried.store(true, Ordering::Relaxed);
         }
         Ok(filter)
+    }
+
+    fn handles(_: &Filter) -> Handles {
+        Handles::MOST
     }
 
     fn is_in_use(filter: &Filter) -> bool {

@@ -21,7 +21,7 @@ use errands::Errands;
 use http::{Request, Response, StatusCode};
 use palisade_engine::{
     permits::Share,
-    service::{self, Engine},
+    service::{self, Engine, Handles},
 };
 use palisade_filter::Peer;
 use palisade_network::{Answer, Gate, Resolve, ResolveError};
@@ -83,6 +83,10 @@ impl Link for ComponentLink {
     fn link(&self, code: &Code) -> Result<guest::Code, CodeError> {
         let loaded = self.engine.load(code).map_err(CodeError::of_host)?;
         self.component.link(&loaded).map_err(CodeError::of_guest)
+    }
+
+    fn handles(code: &guest::Code) -> Handles {
+        code.handles()
     }
 
     fn is_in_use(code: &guest::Code) -> bool {

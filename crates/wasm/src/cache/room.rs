@@ -1,9 +1,10 @@
-//! The room that entries take: what was used longest ago goes first, and what is spared does not go.
+//! The room that entries take: what was used longest ago goes first, and what is spared does not go. And which of these were
+//! found whole, so that they need not be read through each time.
 //!
 //! The folder is listed now and then only: to list it for each new entry would cost the square of their number.
 
 use super::{EntryName, folder::UNFINISHED, now_s};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use std::{
     cmp::Reverse,
     collections::HashMap,
@@ -14,6 +15,8 @@ use std::{
 
 /// A file under a temporary name is that old only if its writer died.
 const ABANDONED_S: i64 = 3600;
+/// How coarsely file systems tell times, at worst.
+const COARSE_S: i64 = 3;
 /// The folder is listed again when one part of so many of the bound has come.
 const LISTED_EVERY: u64 = 8;
 
@@ -28,8 +31,38 @@ pub(super) struct Room {
     since_bytes: u64,
     /// What was there then, the entries used last first.
     oldest_last: Vec<Entry>,
-    /// By the names of their files; how many times each is to be spared.
-    spared: HashMap<OsString, usize>,
+    spared: HashMap<EntryName, Spared>,
+    /// File systems tell times as coarsely as this: what changed later may change again at the same time.
+    pub(super) coarse_s: i64,
+}
+
+/// An entry that stays.
+#[derive(Debug, Default)]
+struct Spared {
+    /// So many want it.
+    times: usize,
+    whole: Option<Seen>,
+}
+
+/// A file as it was found. As long as it is the same nobody has written to it: each write is told by the time of its change, which
+/// only whoever sets the clock has a say in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    device: u64,
+    inode: u64,
+    bytes: i64,
+    changed: (i64, i64),
+}
+
+impl From<&Stat> for Seen {
+    fn from(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            bytes: stat.st_size,
+            changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
+        }
+    }
 }
 
 impl Room {
@@ -40,20 +73,34 @@ impl Room {
             since_bytes: 0,
             oldest_last: Vec::new(),
             spared: HashMap::new(),
+            coarse_s: COARSE_S,
         }
     }
 
     pub(super) fn spare(&mut self, name: EntryName) {
-        *self.spared.entry(name.file_name().into()).or_default() += 1;
+        self.spared.entry(name).or_default().times += 1;
     }
 
     pub(super) fn spare_no_more(&mut self, name: EntryName) {
-        let name = OsString::from(name.file_name());
-        if let Some(times) = self.spared.get_mut(&name) {
-            *times -= 1;
-            if *times == 0 {
+        if let Some(spared) = self.spared.get_mut(&name) {
+            spared.times -= 1;
+            if spared.times == 0 {
                 self.spared.remove(&name);
             }
+        }
+    }
+
+    /// Whether this is what was found whole.
+    pub(super) fn has_seen(&self, name: EntryName, seen: Seen) -> bool {
+        let spared = self.spared.get(&name);
+        spared.is_some_and(|spared| spared.whole == Some(seen))
+    }
+
+    /// This was found whole, and while it was looked at nobody could change it. What changed just now is looked at again.
+    pub(super) fn see(&mut self, name: EntryName, seen: Seen) {
+        let is_settled = seen.changed.0 + self.coarse_s <= now_s();
+        if let Some(spared) = self.spared.get_mut(&name) {
+            spared.whole = is_settled.then_some(seen);
         }
     }
 
@@ -93,8 +140,9 @@ impl Room {
         while total > self.most_bytes
             && let Some(oldest) = self.oldest_last.pop()
         {
-            let is_spared =
-                oldest.name == OsStr::new(newest) || self.spared.contains_key(&oldest.name);
+            let is_spared = oldest.name == OsStr::new(newest)
+                || EntryName::of_file(&oldest.name)
+                    .is_some_and(|name| self.spared.contains_key(&name));
             // One that was used since, or made anew, is found again when the folder is listed next.
             if is_spared || stat(folder, &oldest.name).is_none_or(|now| now != oldest) {
                 continue;

@@ -314,6 +314,48 @@ fn many_that_make_the_key_at_once_agree() {
     assert_ne!(keys[0], [0; KEY_BYTES]);
 }
 
+/// What was found whole is not read through again, until somebody writes to it.
+#[test]
+fn a_write_is_told_by_its_time() {
+    let (_base, cache) = opened();
+    cache.room().coarse_s = 0;
+    cache.put(name("a"), CODE).unwrap();
+    let path = entry(&cache, name("a"));
+    let seen = |path: &Path| Seen::from(&rustix::fs::stat(path).unwrap());
+    let has_seen = |path: &Path| cache.room().has_seen(name("a"), seen(path));
+    assert!(cache.get(name("a")).is_some());
+    assert!(!has_seen(&path), "nobody has it stay");
+    cache.spare(name("a"));
+    assert!(cache.get(name("a")).is_some());
+    assert!(has_seen(&path));
+    // Until the clock of the file system is another.
+    let before = seen(&path);
+    while seen(&path) == before {
+        overwrite(&path, &vec![0; CODE.len() + TRAILER_BYTES]);
+    }
+    assert!(!has_seen(&path));
+    assert!(
+        cache.get(name("a")).is_none(),
+        "a changed entry is given out"
+    );
+    cache.put(name("a"), CODE).unwrap();
+    assert!(cache.get(name("a")).is_some());
+    cache.spare_no_more(name("a"));
+    assert!(!has_seen(&path), "it is remembered for ever");
+}
+
+/// Who writes within what a file system takes for one moment leaves the same time.
+#[test]
+fn what_changed_just_now_is_read_through_again() {
+    let (_base, cache) = opened();
+    cache.spare(name("a"));
+    cache.put(name("a"), CODE).unwrap();
+    cache.room().coarse_s = 3600;
+    assert!(cache.get(name("a")).is_some());
+    let now = Seen::from(&rustix::fs::stat(entry(&cache, name("a"))).unwrap());
+    assert!(!cache.room().has_seen(name("a"), now));
+}
+
 /// A child of the server's that was forked while it wrote, say: it has every descriptor until it executes a program.
 #[test]
 fn who_kept_a_descriptor_for_writing_changes_nothing() {

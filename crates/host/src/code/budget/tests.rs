@@ -21,7 +21,7 @@ impl Module {
     }
 
     fn load_again(self: &Arc<Self>, bytes: u64) {
-        *lock(&self.charge) = Some(self.budget.charge(bytes));
+        *lock(&self.charge) = Some(self.budget.charge(bytes, Handles::MOST));
         self.budget.admit(Arc::downgrade(self) as _);
     }
 
@@ -48,8 +48,8 @@ impl Unload for Module {
 fn budget(memory_bytes: u64, modules: u64) -> Arc<CodeBudget> {
     Arc::new(CodeBudget::new(CodeLimits {
         memory_bytes,
-        mappings: modules * MAPPINGS,
-        files: modules * FILES,
+        mappings: modules * Handles::MOST.mappings,
+        files: modules * Handles::MOST.files,
         disk_bytes: 0,
     }))
 }
@@ -77,7 +77,7 @@ fn the_least_used_go() {
         "{figures:?}"
     );
     assert_eq!(figures.loads - figures.evictions, figures.modules);
-    assert_eq!(figures.mappings, figures.modules * MAPPINGS);
+    assert_eq!(figures.mappings, figures.modules * Handles::MOST.mappings);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn smaller_limits_hold_at_once() {
     let budget = budget(u64::MAX, 64);
     let modules: Vec<_> = (0..64).map(|_| Module::load(&budget, 1)).collect();
     let limits = CodeLimits {
-        mappings: 8 * MAPPINGS,
+        mappings: 8 * Handles::MOST.mappings,
         ..budget.limits()
     };
     budget.set_limits(limits);

@@ -79,6 +79,8 @@ const QUESTION: &[u8] = b"GET /2258 HTTP/1.1\r\nHost: s0.lab\r\nConnection: clos
 
 /// The bound for compiled code on disk: all of it is kept, however many guests there are.
 const DISK: &str = "64G";
+/// Mappings of a component that is loaded.
+pub(super) const MAPPINGS: usize = 2;
 /// The component that all others are made from.
 const TENANT: &str = "tenant";
 
@@ -204,7 +206,7 @@ impl<'a> Ground<'a> {
         (port, admin): (u16, &Path),
         bounds: Bounds,
     ) -> anyhow::Result<(Program, PathBuf)> {
-        let mut text = head(port, admin, count, bounds)?;
+        let mut text = head(port, admin, bounds)?;
         let mut changing = None;
         if kind == Kind::Components {
             let folder = format!("tenants-{port}");
@@ -334,17 +336,14 @@ pub(super) fn nginx_settings(folder: &Path, servers: &str) -> String {
 }
 
 /// What stands before the guests, for so many of them.
-fn head(port: u16, admin: &Path, count: usize, bounds: Bounds) -> anyhow::Result<String> {
+fn head(port: u16, admin: &Path, bounds: Bounds) -> anyhow::Result<String> {
     let admin = admin.to_str().context("host: TMPDIR is no text")?;
     let mut text = format!("workers = 1\nadmin = \"unix:{admin}\"\n\n");
     write!(text, "[[listen]]\naddress = \"{}\"\n\n", at(port))?;
     writeln!(text, "[code]\ndisk = \"{DISK}\"")?;
     if let Some(modules) = bounds.modules {
-        let mappings = 4 * count.max(16);
-        writeln!(
-            text,
-            "memory = \"{DISK}\"\nmappings = {mappings}\nfiles = {modules}"
-        )?;
+        let mappings = modules * MAPPINGS;
+        writeln!(text, "memory = \"{DISK}\"\nmappings = {mappings}")?;
     }
     if let Some(programs) = bounds.programs {
         writeln!(text, "\n[programs]\nmost = {programs}")?;

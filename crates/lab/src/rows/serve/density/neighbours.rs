@@ -7,7 +7,7 @@ use super::{
         load::{Load, OFFERED_CONNECTIONS, Popularity},
         sites::{ANSWER, Layout, Module, Site, Who, at, quoted, server},
     },
-    crowd::{Ground, name, nginx_settings},
+    crowd::{Ground, MAPPINGS, name, nginx_settings},
     look::ask_admin,
 };
 use crate::{
@@ -417,11 +417,11 @@ fn settings_of(
         quoted(&ground.folder().join("tenants/{tenant}"))?,
         admin.display(),
     );
-    let loaded = scale.loaded();
+    let mappings = scale.loaded() * MAPPINGS;
     let mut text = format!("include = [\"tenants-{port}/*.toml\"]\n");
     write!(text, "workers = 1\nadmin = \"unix:{admin}\"\n\n")?;
     write!(text, "[[listen]]\naddress = \"{}\"\n\n", at(port))?;
-    write!(text, "[code]\ndisk = \"64G\"\nfiles = {loaded}\n\n")?;
+    write!(text, "[code]\ndisk = \"64G\"\nmappings = {mappings}\n\n")?;
     write!(
         text,
         "[tenants]\nhosts = [\"{{tenant}}.lab\"]\nfolder = {tenants}\n\n{quotas}"
