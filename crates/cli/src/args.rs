@@ -89,7 +89,7 @@ pub(crate) enum Command {
     ///
     /// Nothing is lost: requests under way are finished with the old configuration. What cannot be
     /// served leaves the old configuration serving, and is shown; the exit code is 1.
-    Reload(ServerArgs),
+    Reload(ReloadArgs),
     /// Say how a server and its guests are
     Status(StatusArgs),
     /// List the running domains of this user
@@ -227,6 +227,16 @@ pub(crate) struct ServerArgs {
     /// A file with the token that the server wants, in place of what FILE says
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
+}
+
+// `palisade reload`.
+#[derive(Debug, Args)]
+pub(crate) struct ReloadArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Look at no other tenant's files than this one's; may be given again
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Vec<String>,
 }
 
 // `palisade status`.

@@ -11,7 +11,7 @@ use palisade_host::{
     body::Body,
     code::CodeStore,
     config::Config,
-    generation::{Generation, Tools, load},
+    generation::{Generation, Suspects, Tools, load},
     log::Log,
     metrics::Registry,
     record::RequestRecord,
@@ -132,7 +132,7 @@ fn generation(folder: &Path) -> Generation {
         aside: Arc::default(),
         log: Log::start(&config.log).expect("a log"),
     };
-    load(config, Vec::new(), None, &tools).expect("a generation")
+    load(config, Vec::new(), None, &Suspects::All, &tools).expect("a generation")
 }
 
 /// What a client like `wrk` or a browser's library sends.

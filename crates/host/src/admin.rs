@@ -34,6 +34,7 @@ use crate::{
     code::CodeStore,
     config::{Config, Metrics, ServiceKind},
     edge::EdgeMetrics,
+    generation::Suspects,
     kinds::{GuestKind, Level, full_name},
     log::{Line, Log},
     metrics::Registry,
@@ -46,6 +47,7 @@ use hyper::body::Incoming;
 use overview::Asked as Wanted;
 use page::PAGE;
 use palisade_filter::Shared;
+use percent_encoding::percent_decode_str;
 use recent::Recent;
 use serde::Serialize;
 use std::{
@@ -234,7 +236,13 @@ pub struct Reloaded {
 }
 
 /// Somebody who waits for a reload.
-pub type Asked = oneshot::Sender<Reloaded>;
+#[derive(Debug)]
+pub struct Asked {
+    /// Whose files are to be looked at.
+    pub suspects: Suspects,
+    /// Where what it came to goes.
+    pub answer: oneshot::Sender<Reloaded>,
+}
 
 /// What answers at the admin socket.
 #[derive(Clone, Debug)]
@@ -287,7 +295,7 @@ impl Admin {
                 self.compute(|admin| json(StatusCode::OK, &status::status(&admin.report)))
                     .await
             }
-            (&Method::POST, "/reload") => self.reload().await,
+            (&Method::POST, "/reload") => self.reload(request.uri().query()).await,
             (_, "/" | "/overview" | "/metrics" | "/status") => not_allowed("GET"),
             (_, "/reload") => not_allowed("POST"),
             _ => refuse(
@@ -332,8 +340,15 @@ impl Admin {
     }
 
     /// Answers once the new generation serves, or when it is sure that it will not.
-    async fn reload(&self) -> Response<Full<Bytes>> {
-        let (asked, answer) = oneshot::channel();
+    async fn reload(&self, query: Option<&str>) -> Response<Full<Bytes>> {
+        let Some(suspects) = suspects(query.unwrap_or_default()) else {
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "a reload is of everything, or of each `tenant` in the query",
+            );
+        };
+        let (answer, reloaded) = oneshot::channel();
+        let asked = Asked { suspects, answer };
         let about_to_stop = || {
             refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -343,7 +358,7 @@ impl Admin {
         if self.reloads.send(asked).await.is_err() {
             return about_to_stop();
         }
-        let Ok(reloaded) = answer.await else {
+        let Ok(reloaded) = reloaded.await else {
             return about_to_stop();
         };
         let status = match reloaded.error {
@@ -360,6 +375,18 @@ impl Admin {
             .log
             .write(line.with("error", &*error.to_string()));
     }
+}
+
+/// `tenant=NAME&tenant=NAME`, or nothing, which is all.
+fn suspects(query: &str) -> Option<Suspects> {
+    if query.is_empty() {
+        return Some(Suspects::All);
+    }
+    let tenant = |part: &str| {
+        let name = percent_decode_str(part.strip_prefix("tenant=")?);
+        Some(Arc::from(name.decode_utf8().ok()?))
+    };
+    query.split('&').map(tenant).collect()
 }
 
 /// Fields of every answer.

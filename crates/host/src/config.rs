@@ -76,10 +76,10 @@ pub struct Config {
     pub tenancy: Tenancy,
     /// Of a tenant's file: the folder below which all lies that it names.
     pub folder: Option<PathBuf>,
-    /// Filters, by name.
-    pub filters: BTreeMap<String, Filter>,
+    /// Filters, by name. Boxed, as services are: a map has room for eleven, most tenants have one, and there are thousands.
+    pub filters: BTreeMap<String, Box<Filter>>,
     /// Services, by name.
-    pub services: BTreeMap<String, Service>,
+    pub services: BTreeMap<String, Box<Service>>,
     /// Which requests go through which filters to which service. The first that fits has it.
     pub routes: Vec<Route>,
 }
@@ -99,7 +99,10 @@ impl Config {
     /// without those of its guests' grants.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let sockets = self.listeners.iter().map(|listener| &listener.address);
-        let direct = self.services.values().filter_map(Service::direct);
+        let direct = self
+            .services
+            .values()
+            .filter_map(|service| service.direct());
         let admin = self.admin.iter().map(|admin| &admin.address);
         let sockets = sockets.chain(admin).chain(direct);
         let sockets = sockets.filter_map(|address| match address {
@@ -109,7 +112,7 @@ impl Config {
         let tls = self.tls().flat_map(|tls| [&tls.certificate, &tls.key]);
         let filters = self.filters.values();
         let filters = filters.flat_map(|filter| std::iter::once(&filter.module).chain(&filter.log));
-        let services = self.services.values().flat_map(Service::files);
+        let services = self.services.values().flat_map(|service| service.files());
         let all = sockets.chain(tls).chain(filters).chain(services);
         all.chain(self.token_file()).chain(&self.log.path).cloned()
     }
@@ -118,7 +121,12 @@ impl Config {
     /// runs.
     pub(crate) fn descriptors(&self) -> u64 {
         let is_folder = |service: &&Service| matches!(service.kind, ServiceKind::Files(_));
-        let folders = self.services.values().filter(is_folder).count();
+        let folders = self
+            .services
+            .values()
+            .map(Box::as_ref)
+            .filter(is_folder)
+            .count();
         let logs = self
             .filters
             .values()
@@ -135,7 +143,11 @@ impl Config {
     /// How many programs are named.
     pub(crate) fn count_programs(&self) -> usize {
         let is_program = |service: &&Service| matches!(service.kind, ServiceKind::Program(_));
-        self.services.values().filter(is_program).count()
+        self.services
+            .values()
+            .map(Box::as_ref)
+            .filter(is_program)
+            .count()
     }
 
     /// Of those, keys, logs and the token.

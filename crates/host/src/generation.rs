@@ -17,12 +17,14 @@ mod load_services;
 mod operators;
 mod programs;
 mod relied_on;
+mod suspects;
 mod tenant;
 mod tenants;
 mod tried;
 
 pub(crate) use load::describe;
 pub use load::{LoadError, Tools, load};
+pub use suspects::Suspects;
 pub(crate) use tenant::Tenant;
 pub use tenants::Broken;
 pub(crate) use tenants::Stamped;

@@ -28,6 +28,7 @@ use crate::{
     },
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
     edge::EdgeMetrics,
+    generation::Suspects,
     kinds::Level,
     log::{Line, LogError, Prepared},
     memory,
@@ -57,8 +58,8 @@ pub trait Serving {
     /// A configuration with all that it needs, ready to be put in place.
     type Loaded: Send + 'static;
 
-    /// What loads the next configuration. It changes nothing of what serves, and takes as long as it takes.
-    fn loader(&self) -> Load<Self::Loaded>;
+    /// What loads the next configuration, with a look at what these tenants have. It changes nothing of what serves, and takes as long as it takes.
+    fn loader(&self, suspects: Suspects) -> Load<Self::Loaded>;
 
     /// Puts a configuration in place, and returns when every worker has it.
     ///
@@ -133,8 +134,10 @@ pub struct Control<S: Serving> {
     /// Heard from the beginning on: who knows that the server is ready may send one at once.
     signals: Signals,
     loading: Option<Loading<S::Loaded>>,
-    /// A reload is wanted once the present one has ended, by these.
-    wanted: Option<Vec<Asked>>,
+    /// A reload is wanted once the present one has ended.
+    wanted: Option<Wish>,
+    /// Whose files reloads that failed have looked at: what they have now does not serve yet.
+    unserved: Suspects,
     /// Tenants of which there may be figures of what is gone.
     leaving: BTreeSet<Arc<str>>,
 }
@@ -142,7 +145,39 @@ pub struct Control<S: Serving> {
 /// A reload under way.
 struct Loading<L> {
     thread: JoinHandle<Result<Next<L>, ServeError>>,
-    asked: Vec<Asked>,
+    wish: Wish,
+}
+
+/// What a reload is for.
+struct Wish {
+    /// Whose files it looks at.
+    suspects: Suspects,
+    /// Who waits for it.
+    waiting: Vec<Asked>,
+}
+
+impl Wish {
+    /// Nobody's who waits.
+    fn of(suspects: Suspects) -> Self {
+        Self {
+            suspects,
+            waiting: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.suspects.add(other.suspects);
+        self.waiting.extend(other.waiting);
+    }
+}
+
+impl From<Asked> for Wish {
+    fn from(asked: Asked) -> Self {
+        Self {
+            suspects: asked.suspects.clone(),
+            waiting: vec![asked],
+        }
+    }
 }
 
 impl<S: Serving> Control<S> {
@@ -165,7 +200,7 @@ impl<S: Serving> Control<S> {
             watch.follow(files_of(&report.file, &file));
             watch.follow_includes(&file.config.tenancy.include);
         }
-        let load = serving.loader();
+        let load = serving.loader(Suspects::All);
         let files = files_of(&report.file, &file);
         let loaded = load(file.config.clone(), files).map_err(ServeError::Load)?;
         let put = serving.put(loaded).map_err(ServeError::Load)?;
@@ -181,6 +216,7 @@ impl<S: Serving> Control<S> {
             signals,
             loading: None,
             wanted: None,
+            unserved: Suspects::none(),
             leaving: BTreeSet::new(),
         };
         control.listener = control.open_listener(&file.config)?;
@@ -229,13 +265,13 @@ impl<S: Serving> Control<S> {
                 heard = self.signals.next() => match heard {
                     Heard::Reload => {
                         self.report.log.reopen();
-                        self.reload(None);
+                        self.reload(Wish::of(Suspects::All));
                     }
                     Heard::Reopen => self.report.log.reopen(),
                     Heard::End(_) => break,
                 },
-                Some(asked) = self.asked.recv() => self.reload(Some(asked)),
-                () = changed(&mut self.watch) => self.reload(None),
+                Some(asked) = self.asked.recv() => self.reload(asked.into()),
+                suspects = changed(&mut self.watch) => self.reload(Wish::of(suspects)),
                 next = loaded(&mut self.loading) => self.finish(next),
                 () = watchdog.watch(&self.serving, &self.report.log) => {}
             }
@@ -256,11 +292,15 @@ impl<S: Serving> Control<S> {
     }
 
     /// Begins a reload, or notes that one is wanted when the present one has ended.
-    fn reload(&mut self, asked: Option<Asked>) {
+    fn reload(&mut self, mut wish: Wish) {
         if self.loading.is_some() {
-            self.wanted.get_or_insert_default().extend(asked);
+            match &mut self.wanted {
+                Some(wanted) => wanted.add(wish),
+                none => *none = Some(wish),
+            }
             return;
         }
+        wish.suspects.add(self.unserved.take());
         notify::reloading();
         let known = self.watch.as_ref().map(Watch::stamps);
         let read = ConfigFile::read(&self.path);
@@ -271,7 +311,7 @@ impl<S: Serving> Control<S> {
                 watch.follow_includes(&file.config.tenancy.include);
             }
         }
-        let load = self.serving.loader();
+        let load = self.serving.loader(wish.suspects.clone());
         let path = self.path.clone();
         let thread = tokio::task::spawn_blocking(move || {
             let file = read?;
@@ -279,17 +319,17 @@ impl<S: Serving> Control<S> {
             let loaded = load(file.config.clone(), files).map_err(ServeError::Load)?;
             Ok(Next { file, loaded })
         });
-        self.loading = Some(Loading {
-            thread,
-            asked: asked.into_iter().collect(),
-        });
+        self.loading = Some(Loading { thread, wish });
     }
 
     /// Puts what was loaded in place, or tells why not.
-    fn finish(&mut self, (next, asked): (Result<Next<S::Loaded>, ServeError>, Vec<Asked>)) {
+    fn finish(&mut self, (next, wish): (Result<Next<S::Loaded>, ServeError>, Wish)) {
         let error = match next.and_then(|next| self.put(next)) {
             Ok(()) => None,
-            Err(error) => Some(self.failed(&error)),
+            Err(error) => {
+                self.unserved.add(wish.suspects);
+                Some(self.failed(&error))
+            }
         };
         memory::has_ended();
         notify::ready(&self.status(error.as_deref()));
@@ -301,16 +341,26 @@ impl<S: Serving> Control<S> {
                 error,
             }
         };
-        for asked in asked {
+        for Asked { suspects, answer } in wish.waiting {
+            let mut reloaded = reloaded.clone();
+            let gone = suspects.names().filter(|name| !self.is_tenant(name));
+            let warnings = gone.map(|name| format!("policy: there is no tenant {name}"));
+            reloaded.warnings.extend(warnings);
             // Who does not wait any more need not be told.
-            let _ = asked.send(reloaded.clone());
+            let _ = answer.send(reloaded);
         }
         if let Some(wanted) = self.wanted.take() {
-            self.reload(None);
-            if let Some(loading) = &mut self.loading {
-                loading.asked = wanted;
-            }
+            self.reload(wanted);
         }
+    }
+
+    /// Whether there is a file of this tenant's, served or not.
+    fn is_tenant(&self, name: &str) -> bool {
+        let now = self.report.now();
+        let served = now
+            .tenants
+            .binary_search_by(|(tenant, _)| (**tenant).cmp(name));
+        served.is_ok() || now.broken.iter().any(|broken| *broken.name == *name)
     }
 
     /// All or nothing: what can fail comes before what is seen.
@@ -443,8 +493,8 @@ impl<S: Serving> Control<S> {
     }
 }
 
-/// Waits for a change of files, for ever where none are watched.
-async fn changed(watch: &mut Option<Watch>) {
+/// Waits for a change of files, for ever where none are watched; gives the tenants whose files they are.
+async fn changed(watch: &mut Option<Watch>) -> Suspects {
     match watch {
         Some(watch) => watch.changed().await,
         None => std::future::pending().await,
@@ -452,14 +502,14 @@ async fn changed(watch: &mut Option<Watch>) {
 }
 
 /// Waits for the reload under way, for ever where there is none.
-async fn loaded<L>(loading: &mut Option<Loading<L>>) -> (Result<Next<L>, ServeError>, Vec<Asked>) {
+async fn loaded<L>(loading: &mut Option<Loading<L>>) -> (Result<Next<L>, ServeError>, Wish) {
     let Some(present) = loading else {
         return std::future::pending().await;
     };
     let next = (&mut present.thread).await;
     let next = next.unwrap_or(Err(ServeError::Broken));
-    let asked = loading.take().map(|loading| loading.asked);
-    (next, asked.unwrap_or_default())
+    let wish = loading.take().map(|loading| loading.wish);
+    (next, wish.unwrap_or_else(|| Wish::of(Suspects::All)))
 }
 
 fn open_watch(report: &Report) -> Option<Watch> {

@@ -41,7 +41,10 @@ struct Route {
 impl Routes {
     /// Makes routes ready.
     pub fn new(routes: &[config::Route]) -> Self {
-        let mut made = Self::default();
+        let mut made = Self {
+            routes: Vec::with_capacity(routes.len()),
+            ..Self::default()
+        };
         for (place, route) in routes.iter().enumerate() {
             let by_path = match &route.host {
                 Some(host) => made.by_host.entry(host),

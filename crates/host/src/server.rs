@@ -7,7 +7,7 @@ use crate::{
     code::CodeStore,
     config::ConfigFile,
     edge::{Edge, Notice, adopt_inherited},
-    generation::{self, Generation, Tools, describe},
+    generation::{self, Generation, Suspects, Tools, describe},
     kinds::Level,
     log::{Line, Log},
     memory,
@@ -88,7 +88,7 @@ fn check(options: &Options, file: ConfigFile, server: &Server) -> Result<ExitCod
     }
     let files = files_of(&options.file, &file);
     server.tools.code.load_all();
-    let generation = server.loader()(file.config, files).map_err(ServeError::Load)?;
+    let generation = server.loader(Suspects::All)(file.config, files).map_err(ServeError::Load)?;
     for (tenant, warning) in generation.warnings() {
         say(&format!("tenant {tenant}: {warning}"));
     }
@@ -198,10 +198,10 @@ impl Server {
 impl Serving for Server {
     type Loaded = Generation;
 
-    fn loader(&self) -> Load<Generation> {
+    fn loader(&self, suspects: Suspects) -> Load<Generation> {
         let (tools, previous) = (Arc::clone(&self.tools), self.generation.clone());
         Box::new(move |config, files| {
-            generation::load(config, files, previous.as_deref(), &tools)
+            generation::load(config, files, previous.as_deref(), &suspects, &tools)
                 .map_err(|error| describe(&error))
         })
     }

@@ -10,6 +10,8 @@ pub struct CodeStatus {
     pub modules: u64,
     /// Bytes of them.
     pub bytes: u64,
+    /// Those of these that are private to the server.
+    pub heap_bytes: u64,
     /// The most of these.
     pub most_bytes: u64,
     /// Mappings that they take.
@@ -40,6 +42,7 @@ impl From<CodeFigures> for CodeStatus {
         Self {
             modules: figures.modules,
             bytes: figures.bytes,
+            heap_bytes: figures.heap_bytes,
             most_bytes: limits.memory_bytes,
             mappings: figures.mappings,
             most_mappings: limits.mappings,

@@ -230,7 +230,8 @@ fn a_reload_is_answered_when_it_has_ended() {
             let asking = tokio::spawn(async move { ask(&socket, "POST /reload").await });
             let asked = reloads.recv().await.unwrap();
             assert!(!asking.is_finished());
-            asked.send(outcome.clone()).unwrap();
+            assert_eq!(asked.suspects, Suspects::All);
+            asked.answer.send(outcome.clone()).unwrap();
             let answer = asking.await.unwrap();
             assert!(answer.starts_with(status), "{answer}");
             assert_eq!(
@@ -246,6 +247,21 @@ fn a_reload_is_answered_when_it_has_ended() {
 }
 
 #[test]
+fn a_reload_is_of_everything_or_of_tenants_that_are_named() {
+    let named = |names: &[&str]| Suspects::from_iter(names.iter().map(|name| Arc::from(*name)));
+    for (query, wanted) in [
+        ("", Some(Suspects::All)),
+        ("tenant=a", Some(named(&["a"]))),
+        ("tenant=a&tenant=b%7Cc", Some(named(&["a", "b|c"]))),
+        ("tenant=a&x=b", None),
+        ("a", None),
+        ("tenant=%ff", None),
+    ] {
+        assert_eq!(suspects(query), wanted, "{query}");
+    }
+}
+
+#[test]
 fn what_there_is_not_is_told() {
     run(async {
         let fixture = Fixture::new();
@@ -254,6 +270,7 @@ fn what_there_is_not_is_told() {
             ("GET /nothing", "HTTP/1.1 404 "),
             ("GET //", "HTTP/1.1 404 "),
             ("GET /reload", "HTTP/1.1 405 "),
+            ("POST /reload?all", "HTTP/1.1 400 "),
             ("POST /metrics", "HTTP/1.1 405 "),
             ("BREW /status", "HTTP/1.1 405 "),
         ] {

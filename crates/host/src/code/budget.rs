@@ -69,6 +69,7 @@ pub(super) struct CodeBudget {
     loaded: Mutex<VecDeque<Weak<dyn Unload>>>,
     modules: AtomicU64,
     bytes: AtomicU64,
+    heap_bytes: AtomicU64,
     mappings: AtomicU64,
     files: AtomicU64,
     evictions: AtomicU64,
@@ -81,8 +82,17 @@ pub(super) struct CodeBudget {
 #[derive(Debug)]
 pub(super) struct Charge {
     budget: Arc<CodeBudget>,
-    bytes: u64,
-    handles: Handles,
+    taken: Taken,
+}
+
+/// What loaded code takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Of its file, mapped.
+    pub(super) mapped_bytes: u64,
+    /// What the engine keeps beside it.
+    pub(super) heap_bytes: u64,
+    pub(super) handles: Handles,
 }
 
 /// What code is loaded, for people and programs.
@@ -92,6 +102,8 @@ pub struct CodeFigures {
     pub modules: u64,
     /// Bytes of them.
     pub bytes: u64,
+    /// Those of these that the engine keeps beside the code, which is mapped.
+    pub heap_bytes: u64,
     /// Their mappings.
     pub mappings: u64,
     /// Their descriptors.
@@ -117,6 +129,7 @@ impl CodeBudget {
             loaded: Mutex::default(),
             modules: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            heap_bytes: AtomicU64::new(0),
             mappings: AtomicU64::new(0),
             files: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -138,16 +151,22 @@ impl CodeBudget {
     }
 
     /// Counts what is loaded now: from the next look on it may have to go.
-    pub(super) fn charge(self: &Arc<Self>, bytes: u64, handles: Handles) -> Charge {
-        self.modules.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.mappings.fetch_add(handles.mappings, Ordering::Relaxed);
-        self.files.fetch_add(handles.files, Ordering::Relaxed);
-        self.loads.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn charge(self: &Arc<Self>, taken: Taken) -> Charge {
+        let Taken {
+            mapped_bytes,
+            heap_bytes,
+            handles: Handles { mappings, files },
+        } = taken;
+        let add = |sum: &AtomicU64, more| sum.fetch_add(more, Ordering::Relaxed);
+        add(&self.modules, 1);
+        add(&self.bytes, mapped_bytes + heap_bytes);
+        add(&self.heap_bytes, heap_bytes);
+        add(&self.mappings, mappings);
+        add(&self.files, files);
+        add(&self.loads, 1);
         Charge {
             budget: Arc::clone(self),
-            bytes,
-            handles,
+            taken,
         }
     }
 
@@ -264,6 +283,7 @@ impl CodeBudget {
         CodeFigures {
             modules: self.modules.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
+            heap_bytes: self.heap_bytes.load(Ordering::Relaxed),
             mappings: self.mappings.load(Ordering::Relaxed),
             files: self.files.load(Ordering::Relaxed),
             limits: self.limits(),
@@ -278,15 +298,14 @@ impl CodeBudget {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let Self {
-            budget,
-            bytes,
-            handles: Handles { mappings, files },
-        } = self;
-        budget.modules.fetch_sub(1, Ordering::Relaxed);
-        budget.bytes.fetch_sub(*bytes, Ordering::Relaxed);
-        budget.mappings.fetch_sub(*mappings, Ordering::Relaxed);
-        budget.files.fetch_sub(*files, Ordering::Relaxed);
+        let Self { budget, taken } = self;
+        let Handles { mappings, files } = taken.handles;
+        let less = |sum: &AtomicU64, less| sum.fetch_sub(less, Ordering::Relaxed);
+        less(&budget.modules, 1);
+        less(&budget.bytes, taken.mapped_bytes + taken.heap_bytes);
+        less(&budget.heap_bytes, taken.heap_bytes);
+        less(&budget.mappings, mappings);
+        less(&budget.files, files);
     }
 }
 

@@ -15,7 +15,7 @@
 
 use super::{
     CodeError, CodeStore, Preload,
-    budget::{Charge, Unload, Unloaded},
+    budget::{Charge, Taken, Unload, Unloaded},
     queue::Compile,
 };
 use crate::{beneath, stamp::Stamp};
@@ -39,8 +39,6 @@ use std::{
 };
 use tokio::{sync::Notify, time::timeout_at};
 
-/// What an engine keeps in memory beside the code of a small module: types, imports, tables of functions.
-const METADATA_BYTES: u64 = 32 << 10;
 /// A module up to this length is read and hashed by a worker, to find its code by: half a millisecond.
 const MOST_READ_AT_ONCE: u64 = 1 << 20;
 /// Requests that wait for one module.
@@ -63,6 +61,9 @@ pub(crate) fn loads_of_thread() -> u64 {
 pub(crate) trait Link: Send + Sync + 'static {
     /// It.
     type Linked: Clone + Send + Sync + 'static;
+
+    /// What the engine keeps in memory beside the code of a small guest: types, imports, tables of functions.
+    const HEAP_BYTES: u64;
 
     /// Maps the code and gives it its imports.
     ///
@@ -334,9 +335,13 @@ impl<L: Link> OnDemand<L> {
 
     /// What is loaded, and what that takes.
     fn link(&self, code: &Code) -> Result<(L::Linked, Charge), CodeError> {
-        let bytes = code.bytes()? + METADATA_BYTES;
+        let mapped_bytes = code.bytes()?;
         let linked = self.link.link(code)?;
-        let charge = self.store.budget.charge(bytes, L::handles(&linked));
+        let charge = self.store.budget.charge(Taken {
+            mapped_bytes,
+            heap_bytes: L::HEAP_BYTES,
+            handles: L::handles(&linked),
+        });
         Ok((linked, charge))
     }
 

@@ -175,10 +175,15 @@ pub(super) fn whole_schema(mut schema: serde_json::Value, title: &str) -> serde_
 
 impl Parts {
     pub(super) fn into_config(mut self) -> Config {
-        fn without_places<T>(named: Named<T>) -> BTreeMap<String, T> {
+        fn without_places<T, U: From<T>>(named: Named<T>) -> BTreeMap<String, U> {
             let named = named.into_iter();
-            named.map(|(name, (_, value))| (name, value)).collect()
+            let named = named.map(|(name, (_, value))| (name, value.into()));
+            named.collect()
         }
+        let routes = self.routes.into_iter().map(|(_, parts)| parts.route);
+        let mut routes: Vec<_> = routes.collect();
+        // Of a tenant's few, of whom there are many.
+        routes.shrink_to_fit();
         self.config.tenancy.each = without_places(self.tenants);
         self.config.tenancy.underscores = self.config.limits.underscores;
         Config {
@@ -190,11 +195,7 @@ impl Parts {
                 .collect(),
             filters: without_places(self.filters),
             services: without_places(self.services),
-            routes: self
-                .routes
-                .into_iter()
-                .map(|(_, parts)| parts.route)
-                .collect(),
+            routes,
             ..self.config
         }
     }

@@ -157,7 +157,8 @@ fn read_tenant(reader: &Reader<'_>, bounds: &Bounds) -> Result<Config, Found> {
     check::check_routes(&parts, reader)?;
     check_bounds(&parts, bounds)?;
     let mut config = parts.into_config();
-    config.services.values_mut().for_each(keep_from_links);
+    let services = config.services.values_mut();
+    services.for_each(|service| keep_from_links(service));
     Ok(config)
 }
 
@@ -353,6 +354,7 @@ impl Config {
         }
         claims.sort();
         claims.dedup();
+        claims.shrink_to_fit();
         claims
     }
 

@@ -48,6 +48,8 @@ impl FilterLink {
 impl Link for FilterLink {
     type Linked = Filter;
 
+    const HEAP_BYTES: u64 = 6 << 10;
+
     fn link(&self, code: &Code) -> Result<Filter, CodeError> {
         let program = self.engine.load_code(code).map_err(CodeError::of_host)?;
         let filter = Filter::load(&program, self.settings.clone(), &self.shared);

@@ -7,6 +7,7 @@
 use super::{
     ByName, Generation,
     relied_on::Site,
+    suspects::Suspects,
     tenant::Tenant,
     tenants::{self, Tenants},
 };
@@ -29,7 +30,11 @@ use palisade_filter::Shared;
 use palisade_network::NetworkError;
 use palisade_process::{Machine, plan::PlanError};
 use palisade_wasm::programs::Programs;
-use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A configuration can't be served.
 #[derive(Debug, thiserror::Error)]
@@ -194,10 +199,26 @@ impl Tools {
     }
 }
 
-/// Which file stood behind each name when it was loaded.
-pub(super) type Stamps = BTreeMap<PathBuf, Stamp>;
+/// Which file stood behind each name when it was loaded, in the order of these.
+#[derive(Debug)]
+pub(super) struct Stamps(Box<[(PathBuf, Stamp)]>);
 
-/// Loads a configuration that was read from these files. What `previous` has loaded of the same file with the same settings is taken over.
+impl Stamps {
+    pub(super) fn get(&self, path: &Path) -> Option<&Stamp> {
+        let found = self.0.binary_search_by(|(known, _)| (**known).cmp(path));
+        found.ok().map(|place| &self.0[place].1)
+    }
+}
+
+impl From<Vec<(PathBuf, Stamp)>> for Stamps {
+    fn from(mut stamps: Vec<(PathBuf, Stamp)>) -> Self {
+        stamps.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        Self(stamps.into())
+    }
+}
+
+/// Loads a configuration that was read from these files. What `previous` has loaded of the same file with the same settings is taken over;
+/// of tenants who are no `suspects` that is so without a look at their files.
 ///
 /// # Errors
 ///
@@ -207,6 +228,7 @@ pub fn load(
     config: Config,
     files: Vec<PathBuf>,
     previous: Option<&Generation>,
+    suspects: &Suspects,
     tools: &Tools,
 ) -> Result<Generation, LoadError> {
     let config = Arc::new(config);
@@ -226,7 +248,7 @@ pub fn load(
         tenants,
         directory,
         broken,
-    } = tenants::load(&config, &main_file, &site, new, previous, tools)?;
+    } = tenants::load(&config, &main_file, &site, new, (previous, suspects), tools)?;
     let mut before = ByName::of(previous);
     for tenant in &tenants {
         // Of one that serves already they change once this serves.

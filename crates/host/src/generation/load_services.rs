@@ -27,7 +27,11 @@ pub(super) fn kept_service<'a>(
 ) -> Option<&'a Loaded> {
     let previous = previous?;
     let is_same = previous.config.services.get(name)?.log == service.log;
-    previous.services.get(name).filter(|_| is_same)
+    previous
+        .services
+        .get(name)
+        .filter(|_| is_same)
+        .map(Box::as_ref)
 }
 
 /// Whether the component that serves now is the one that is asked for.
@@ -41,7 +45,8 @@ pub(super) fn is_same_component(
         return false;
     };
     previous.is_some_and(|previous| {
-        previous.config.services.get(name) == Some(service)
+        let before = previous.config.services.get(name);
+        before.is_some_and(|before| **before == *service)
             && stamp.is_some()
             && previous.stamps.get(&component.component) == stamp.as_ref()
     })

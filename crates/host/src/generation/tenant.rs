@@ -27,7 +27,7 @@ pub(crate) struct Tenant {
     pub(crate) name: Arc<str>,
     pub(crate) config: Arc<Config>,
     pub(crate) filters: BTreeMap<String, Arc<filters::Loaded>>,
-    pub(crate) services: BTreeMap<String, services::Loaded>,
+    pub(crate) services: BTreeMap<String, Box<services::Loaded>>,
     pub(crate) routes: Routes,
     /// Which module stood behind each name when it was loaded.
     pub(super) stamps: Stamps,
@@ -82,7 +82,7 @@ impl Tenant {
         let within = config.folder.as_deref();
         // Before its guests, which keep it.
         let quota = tools.registry.quotas.of(&name);
-        let mut stamps = Stamps::new();
+        let mut stamps = Vec::new();
         let mut filters = BTreeMap::new();
         for (own, filter) in &config.filters {
             let stamp = Stamp::of(&filter.module);
@@ -118,7 +118,7 @@ impl Tenant {
                     tools,
                 )?,
             };
-            services.insert(own.clone(), loaded);
+            services.insert(own.clone(), Box::new(loaded));
         }
         Ok(Self {
             name,
@@ -126,7 +126,7 @@ impl Tenant {
             config: Arc::clone(config),
             filters,
             services,
-            stamps,
+            stamps: stamps.into(),
             files: Vec::new(),
             source: None,
             check,

@@ -13,6 +13,7 @@ use super::{
     ground::{Ground, overlapping},
     load::{LoadError, Tools, describe},
     relied_on::{Site, refuse_all},
+    suspects::Suspects,
     tenant::{Looks, Source, Tenant},
     tried::{Place, Refused, Tried, places},
 };
@@ -122,6 +123,7 @@ struct Loading<'a> {
     site: &'a Arc<Site>,
     /// The main file says the same of all tenants as before.
     is_same_tenancy: bool,
+    suspects: &'a Suspects,
     tools: &'a Tools,
 }
 
@@ -132,7 +134,7 @@ pub(super) fn load(
     main_file: &str,
     site: &Arc<Site>,
     new_of_main: Vec<Arc<dyn Preload>>,
-    previous: Option<&Generation>,
+    (previous, suspects): (Option<&Generation>, &Suspects),
     tools: &Tools,
 ) -> Result<Tenants, LoadError> {
     if config.tenancy.include.is_empty() {
@@ -143,6 +145,7 @@ pub(super) fn load(
         config,
         site,
         is_same_tenancy: previous.is_some_and(|previous| previous.config.tenancy == config.tenancy),
+        suspects,
         tools,
     };
     let mut before = ByName::of(previous);
@@ -242,7 +245,7 @@ fn find_files(config: &Config) -> Result<Vec<Found<'_>>, LoadError> {
 }
 
 impl<'a> Loading<'a> {
-    /// A tenant that is what it was, if it is: it takes a look at its files, and nothing else.
+    /// A tenant that is what it was, if it is: it takes a look at the files of a suspect, and nothing else.
     fn as_it_was(
         &self,
         found: &Found<'_>,
@@ -258,7 +261,7 @@ impl<'a> Loading<'a> {
                 .files
                 .first()
                 .is_some_and(|(path, _)| path.as_os_str() == found.path.as_os_str())
-            && old.is_current(looks);
+            && (!self.suspects.have(&found.name) || old.is_current(looks));
         is_as_it_was.then(|| Candidate {
             bounds: Some(Arc::clone(&source.bounds)),
             version: Some(Arc::clone(old)),

@@ -1,4 +1,5 @@
 use super::watch::Watch;
+use crate::{generation::Suspects, stamp::ExactStamp};
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -83,6 +84,34 @@ fn a_folder_that_is_swapped_is_seen() {
             fs::rename(at("next"), at("live")).unwrap();
         })
         .await;
+    });
+}
+
+/// Only their files are looked at then.
+#[test]
+fn a_change_is_its_tenants() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mut watch = Watch::open().unwrap();
+        for name in ["main", "a", "b", "shared"] {
+            fs::write(at(name), "1").unwrap();
+        }
+        let stamped = |name: &str| (at(name), ExactStamp::of(&at(name)));
+        watch.follow(vec![at("main")]);
+        watch.follow_group(&"a".into(), vec![stamped("a"), stamped("shared")]);
+        watch.follow_group(&"b".into(), vec![stamped("b"), stamped("shared")]);
+        for (name, whose) in [
+            ("a", &["a"][..]),
+            ("b", &["b"]),
+            ("shared", &["a", "b"]),
+            ("main", &[""]),
+        ] {
+            fs::write(at(name), format!("of {name}, and longer")).unwrap();
+            let seen = tokio::time::timeout(PATIENCE, watch.changed()).await;
+            let whose = Suspects::from_iter(whose.iter().map(|name| (*name).into()));
+            assert_eq!(seen.expect("the change was not seen"), whose, "{name}");
+        }
     });
 }
 

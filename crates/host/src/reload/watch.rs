@@ -5,13 +5,17 @@
 //! An event only says which files to look at. Whether one is another one is told by its [`ExactStamp`]. So what a change
 //! takes does not grow with the number of files.
 
-use crate::{config::Include, generation::Stamped, stamp::ExactStamp};
+use crate::{
+    config::Include,
+    generation::{Stamped, Suspects},
+    stamp::ExactStamp,
+};
 use rustix::{
     fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
     io::Errno,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     ffi::{OsStr, OsString},
     io, mem,
     os::unix::ffi::OsStrExt,
@@ -54,8 +58,10 @@ pub(super) struct Watch {
     touched: BTreeSet<PathBuf>,
     /// A tenant has come.
     has_come: bool,
-    /// A folder could not be watched.
+    /// A folder could not be watched, since that was asked last.
     is_short: bool,
+    /// The same, since the beginning.
+    is_partial: bool,
     /// Something has happened: when that began, and when it is looked at.
     stirred: Option<(Instant, Instant)>,
 }
@@ -82,6 +88,7 @@ impl Watch {
             touched: BTreeSet::new(),
             has_come: false,
             is_short: false,
+            is_partial: false,
             stirred: None,
         })
     }
@@ -230,6 +237,7 @@ impl Watch {
                 Ok(watch) => return Some((watch, name.to_owned())),
                 Err(Errno::NOSPC | Errno::NOMEM) => {
                     self.is_short = true;
+                    self.is_partial = true;
                     return None;
                 }
                 Err(_) => name = folder.file_name()?,
@@ -249,10 +257,11 @@ impl Watch {
         inotify::add_watch(&self.inotify, folder, EVENTS)
     }
 
-    /// Looks whether a file that something has happened to is another one than it was. Folders may have come that were
-    /// not there.
-    fn look(&mut self) -> bool {
-        let mut is_other = mem::take(&mut self.has_come);
+    /// Looks which of the files that something has happened to are others than they were, and gives the tenants whose they are. Folders may
+    /// have come that were not there. `None`: they are all as they were.
+    fn look(&mut self) -> Option<Suspects> {
+        let has_come = mem::take(&mut self.has_come);
+        let mut others = HashSet::new();
         for path in mem::take(&mut self.touched) {
             let Some(watched) = self.files.get_mut(&path) else {
                 continue;
@@ -264,10 +273,22 @@ impl Watch {
             let stamp = ExactStamp::of(&path);
             if let Some(watched) = self.files.get_mut(&path) {
                 watched.entries = entries;
-                is_other |= mem::replace(&mut watched.stamp, stamp) != stamp;
+                if mem::replace(&mut watched.stamp, stamp) != stamp {
+                    others.insert(path);
+                }
             }
         }
-        is_other
+        (has_come || !others.is_empty()).then(|| self.users_of(&others))
+    }
+
+    /// Whose files these are. Everybody's, where some are not seen.
+    fn users_of(&self, files: &HashSet<PathBuf>) -> Suspects {
+        if self.is_partial {
+            return Suspects::All;
+        }
+        let groups = self.groups.iter();
+        let users = groups.filter(|(_, paths)| paths.iter().any(|path| files.contains(path)));
+        users.map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// Leaves entries of which some are still those of the file.
@@ -280,8 +301,9 @@ impl Watch {
         }
     }
 
-    /// Waits until a file is another one than it was, or a tenant has come. May be called again after it was dropped.
-    pub(super) async fn changed(&mut self) {
+    /// Waits until a file is another one than it was, or a tenant has come; gives the tenants whose files are others. May be called again after it
+    /// was dropped.
+    pub(super) async fn changed(&mut self) -> Suspects {
         loop {
             match self.stirred {
                 None => {
@@ -292,8 +314,8 @@ impl Watch {
                         () = self.stir() => {}
                         () = tokio::time::sleep_until(look_at) => {
                             self.stirred = None;
-                            if self.look() {
-                                return;
+                            if let Some(suspects) = self.look() {
+                                return suspects;
                             }
                         }
                     }

@@ -101,7 +101,7 @@ mod tests {
     impl Serving for Hanging {
         type Loaded = ();
 
-        fn loader(&self) -> Load<()> {
+        fn loader(&self, _: crate::generation::Suspects) -> Load<()> {
             Box::new(|_, _| Ok(()))
         }
 

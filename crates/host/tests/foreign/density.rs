@@ -34,7 +34,7 @@ pub(crate) const CASES: &[(&str, fn())] = &[
 pub(crate) const MANY: usize = 40;
 
 /// So much of a component is loaded that three have room.
-const THREE: &str = "[code]\nmappings = 9\n";
+const THREE: &str = "[code]\nmappings = 6\n";
 
 /// This guest under another name, which nobody has compiled before.
 pub(crate) fn another(guest: &Path, number: usize) -> Vec<u8> {
@@ -150,7 +150,7 @@ fn the_least_used_go() {
         }
     }
     wait_until(&server, |server| code(server, "modules") <= 3);
-    assert_eq!(code(&server, "most_mappings"), 9);
+    assert_eq!(code(&server, "most_mappings"), 6);
     assert!(code(&server, "evictions") >= (MANY - 3) as u64);
     let loads = code(&server, "loads");
     greets(&server, 0);

@@ -21,7 +21,11 @@ impl Module {
     }
 
     fn load_again(self: &Arc<Self>, bytes: u64) {
-        *lock(&self.charge) = Some(self.budget.charge(bytes, Handles::MOST));
+        *lock(&self.charge) = Some(self.budget.charge(Taken {
+            mapped_bytes: bytes,
+            heap_bytes: 0,
+            handles: Handles::MOST,
+        }));
         self.budget.admit(Arc::downgrade(self) as _);
     }
 

@@ -88,6 +88,45 @@ fn a_file_that_cannot_be_read_is_read_again_when_something_of_it_has_changed() {
     assert_eq!(page(&server, "bad.test"), "bad");
 }
 
+/// Whoever says which tenants have changed has no other one's files looked at.
+#[test]
+fn a_reload_of_one_tenant_is_of_no_other_one() {
+    let site = Site::new("");
+    let changed = |name: &str, to: &str| {
+        let folder = site.path("tenants").join(name).join(to);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("index.html"), format!("{name}, {to}")).unwrap();
+        site.file(name, &SITE.replace("'site'\n[", &format!("'{to}'\n[")));
+    };
+    for name in ["a", "b", "leaves"] {
+        site.tenant(name, SITE);
+    }
+    let server = site.start();
+    changed("a", "second");
+    changed("b", "second");
+    site.tenant("comes", SITE);
+    fs::remove_file(site.path("tenants.d/leaves.toml")).unwrap();
+    let (status, told) = server.admin("POST /reload?tenant=a&tenant=leaves");
+    assert_eq!(status, 200, "{told}");
+    assert_eq!(
+        told["warnings"],
+        serde_json::json!(["policy: there is no tenant leaves"])
+    );
+    let pages = |hosts: [&str; 2]| hosts.map(|host| page(&server, host));
+    assert_eq!(pages(["a.test", "b.test"]), ["a, second", "b"]);
+    // Who comes and goes is found in any case.
+    assert_eq!(pages(["comes.test", "leaves.test"]), ["comes", "one"]);
+    reload(&server);
+    assert_eq!(page(&server, "b.test"), "b, second");
+    // What a reload that failed was to look at is not forgotten.
+    changed("a", "third");
+    site.0.write("no = 'configuration'");
+    assert_eq!(server.admin("POST /reload?tenant=a").0, 422);
+    site.0.write(MAIN);
+    assert_eq!(server.admin("POST /reload?tenant=b").0, 200);
+    assert_eq!(page(&server, "a.test"), "a, third");
+}
+
 #[test]
 fn what_cannot_be_loaded_is_tried_again_when_what_it_leads_to_has_changed() {
     let site = Site::new("");

@@ -18,7 +18,8 @@ fn samples(kinds: &[Kind], objects: &[&str]) -> Samples {
             let mut readings = vec![
                 Reading::one_us(&format!("{FIRST}-{count}"), 200e3 * more),
                 Reading::one_bytes(&format!("{RESIDENT}-{count}"), 60 << 20),
-                Reading::one_bytes(&format!("{RESTED}-{count}"), 6_000),
+                Reading::one_bytes(&format!("{RESTED}-{count}"), 40_000),
+                Reading::one_bytes(&format!("{BEYOND}-{count}"), 6_000),
                 Reading::one_count(&format!("{DESCRIPTORS}-{count}"), 10_100),
                 Reading::one_count(&format!("{MAPPINGS}-{count}"), 31_000),
                 Reading::one_us(&format!("{RELOAD}-{count}"), 70e3 * more),
