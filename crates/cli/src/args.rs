@@ -185,6 +185,12 @@ pub(crate) struct WhyArgs {
     /// A report's file, or `-` for stdin
     #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath)]
     pub(crate) report: PathBuf,
+    /// Write the grants that would have allowed it to this policy, after asking about each
+    #[arg(long, value_name = "POLICY", value_hint = ValueHint::FilePath)]
+    pub(crate) apply: Option<PathBuf>,
+    /// Agree to all of them
+    #[arg(long, requires = "apply")]
+    pub(crate) yes: bool,
 }
 
 // `palisade doctor`.

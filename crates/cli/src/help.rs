@@ -92,7 +92,8 @@ there is no such program, 130 after Ctrl-C, which keeps and prints what was meas
 pub(crate) const WHY_EXAMPLES: &str = "\
 Examples:
   palisade run --report report.json -- ./program
-  palisade why report.json";
+  palisade why report.json
+  palisade why report.json --apply policy.toml";
 
 /// At the end of `serve --help`.
 pub(crate) const SERVE_EXAMPLES: &str = "\

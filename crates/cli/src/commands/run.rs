@@ -80,7 +80,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
                     Ok((report, &folders)),
                 );
             }
-            denials::print(report, args.report.is_some());
+            denials::print(report, args.report.as_deref());
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }

@@ -1,6 +1,8 @@
 //! `palisade why`: a report in sentences.
 
+mod apply;
 mod opens;
+mod remedy;
 mod sentences;
 
 use crate::{args::WhyArgs, say};
@@ -15,10 +17,17 @@ use std::{io, path::Path};
 /// More than any report has, with a command line of the longest (2 MiB), and little enough to be held.
 const MOST_REPORT_BYTES: u64 = 16 << 20;
 
-/// Explains the end and each denial of a report.
+/// Explains the end and each denial of a report, and what would have allowed it; or writes that to a policy.
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     let report = read_report(&args.report)?;
-    say::print(&sentences::explain(&report), "the explanation")
+    let missed = remedy::missed(&report);
+    match &args.apply {
+        Some(file) => apply::apply(file, &missed, args.yes),
+        None => {
+            let text = sentences::explain(&report) + &remedy::describe(&missed);
+            say::print(&text, "the explanation")
+        }
+    }
 }
 
 fn read_report(path: &Path) -> anyhow::Result<Report> {

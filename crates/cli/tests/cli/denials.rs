@@ -5,6 +5,7 @@ use super::{
     person::{PROMPT, Person},
 };
 use serde_json::{Value, json};
+use std::{ffi::OsStr, path::Path};
 
 cases![
     a_terminal_shows_the_last_few,
@@ -14,6 +15,8 @@ cases![
     the_report_has_them_all,
     probes_are_in_the_report_only,
     why_explains_them,
+    why_writes_a_policy,
+    why_asks_before_it_writes,
 ];
 
 /// A grant, so that there is somebody to refuse the rest; nobody listens at tcpmux's port.
@@ -161,5 +164,64 @@ fn why_explains_them(fixture: &Fixture) {
              where services may trust whoever reaches them."
         ),
         "{text}"
+    );
+}
+
+/// What it says at the end is what the same program needs.
+fn why_writes_a_policy(fixture: &Fixture) {
+    report(fixture, &connect_to("2 3"));
+    let why = |words: &[&str]| {
+        let words = ["why", "report.json"].iter().chain(words);
+        fixture.palisade(words.copied().collect::<Vec<_>>()).run()
+    };
+    let text = why(&[]).is_silent(0).text();
+    assert!(
+        text.ends_with(
+            "To allow it: palisade run --connect tcp://127.0.0.1:2 --connect tcp://127.0.0.1:3 …\n\
+             In a policy: grants.connect = [\"tcp://127.0.0.1:2\", \"tcp://127.0.0.1:3\"]\n"
+        ),
+        "{text}"
+    );
+    why(&["--apply", "policy.toml", "--yes"]).refuses(&["usage: cannot find policy.toml"]);
+    fixture.write(
+        "policy.toml",
+        "# Mine.\n[grants]\nconnect = [\"tcp://127.0.0.1:1\"]\n",
+    );
+    // In a session of its own it has no terminal.
+    let words = ["-w".as_ref(), fixture.program().as_os_str()].into_iter();
+    let words = words.chain(["why", "report.json", "--apply", "policy.toml"].map(OsStr::new));
+    let alone = fixture.call(Path::new("/usr/bin/setsid"), words).run();
+    alone.refuses(&["--yes agrees to all"]);
+    why(&["--apply", "policy.toml", "--yes"]).is(0);
+    assert_eq!(
+        fixture.read("policy.toml"),
+        "# Mine.\n[grants]\nconnect = [\"tcp://127.0.0.1:1\", \"tcp://127.0.0.1:2\", \"tcp://127.0.0.1:3\"]\n"
+    );
+    let script = connect_to("2 3");
+    let words = ["run", "--policy", "policy.toml", "--report", "report.json"];
+    let words = words.into_iter().chain(["--", "/bin/bash", "-c", &script]);
+    fixture.palisade(words).run().is(3);
+    let granted: Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
+    assert_eq!(granted["denials"], json!([]));
+}
+
+fn why_asks_before_it_writes(fixture: &Fixture) {
+    report(fixture, &connect_to("2 3"));
+    fixture.write("policy.toml", "");
+    let mut person = Person::sit_down(fixture);
+    person.types("$P why report.json --apply policy.toml\n");
+    person
+        .sees("connect = \"tcp://127.0.0.1:2\"\r\n")
+        .sees("own loopback, where services may trust whoever reaches them")
+        .sees("[y]es, [N]o, [q]uit: ");
+    person.types("\n");
+    person
+        .sees("connect = \"tcp://127.0.0.1:3\"\r\n")
+        .sees("[q]uit: ");
+    person.types("y\n");
+    person.sees("policy.toml: 1 grant added").sees(PROMPT);
+    assert_eq!(
+        fixture.read("policy.toml"),
+        "[grants]\nconnect = [\"tcp://127.0.0.1:3\"]\n"
     );
 }

@@ -1,21 +1,25 @@
 //! What the guest was denied, for a person at a terminal. The report has all of it.
 
 use crate::{denial, say};
+use palisade_policy::visible;
 use palisade_wall::{Denial, Report};
-use std::io::{IsTerminal, stderr};
+use std::{
+    io::{IsTerminal, stderr},
+    path::Path,
+};
 
 /// As many lines as a person reads.
 const MOST_LINES: usize = 5;
 
-/// Prints the last denials, each with the flag to add. Nothing if no person reads it.
-pub(super) fn print(report: &Report, is_kept: bool) {
-    let lines = lines(report, is_kept);
+/// Prints the last denials, each with the flag to add; `kept` is the report's file. Nothing if no person reads it.
+pub(super) fn print(report: &Report, kept: Option<&Path>) {
+    let lines = lines(report, kept);
     if !lines.is_empty() && stderr().is_terminal() {
         lines.iter().for_each(|text| say::line(text));
     }
 }
 
-fn lines(report: &Report, is_kept: bool) -> Vec<String> {
+fn lines(report: &Report, kept: Option<&Path>) -> Vec<String> {
     let told: Vec<&Denial> = report
         .denials
         .iter()
@@ -25,11 +29,26 @@ fn lines(report: &Report, is_kept: bool) -> Vec<String> {
     let last = told[more..]
         .iter()
         .map(|denial| format!("denied: {}", denial::line(denial)));
-    let rest = (more > 0).then(|| match is_kept {
-        true => format!("denied: and {more} more, which are in the report"),
-        false => format!("denied: and {more} more; --report FILE lists them all"),
+    let rest = (more > 0).then(|| match kept {
+        Some(_) => format!("denied: and {more} more, which are in the report"),
+        None => format!("denied: and {more} more; --report FILE lists them all"),
     });
-    last.chain(rest).collect()
+    let has_failed = !told.is_empty() && report.exit_code != 0;
+    last.chain(rest)
+        .chain(has_failed.then(|| explained_by(kept)))
+        .collect()
+}
+
+/// Where all of it is explained.
+fn explained_by(kept: Option<&Path>) -> String {
+    match kept {
+        Some(file) => format!(
+            "`palisade why {}` says what each flag would open, and adds them to a policy",
+            denial::quote(&visible(&file.to_string_lossy()))
+        ),
+        None => "with --report FILE, `palisade why FILE` says what each flag would open, and adds them to a policy"
+            .to_owned(),
+    }
 }
 
 /// Limits, which no single process reaches, are told when the guest ends by one; a probe costs the
@@ -57,10 +76,10 @@ mod tests {
 
     #[test]
     fn the_last_few_are_printed() {
-        assert_eq!(lines(&report(Vec::new()), false), [""; 0]);
-        let five = lines(&report(refused_ports(1..6)), false);
-        assert_eq!(five.len(), 5);
-        let eight = lines(&report(refused_ports(1..9)), false);
+        assert_eq!(lines(&report(Vec::new()), None), [""; 0]);
+        let five = lines(&report(refused_ports(1..6)), None);
+        assert_eq!(five.len(), 6);
+        let eight = lines(&report(refused_ports(1..9)), None);
         insta::assert_snapshot!(eight.join("\n"), @r"
         denied: a connection to tcp://192.0.2.1:4 (curl): --connect tcp://192.0.2.1:4
         denied: a connection to tcp://192.0.2.1:5 (curl): --connect tcp://192.0.2.1:5
@@ -68,9 +87,16 @@ mod tests {
         denied: a connection to tcp://192.0.2.1:7 (curl): --connect tcp://192.0.2.1:7
         denied: a connection to tcp://192.0.2.1:8 (curl): --connect tcp://192.0.2.1:8
         denied: and 3 more; --report FILE lists them all
+        with --report FILE, `palisade why FILE` says what each flag would open, and adds them to a policy
         ");
-        let kept = lines(&report(refused_ports(1..9)), true);
+        let kept = lines(&report(refused_ports(1..9)), Some(Path::new("a b.json")));
         assert_eq!(kept[5], "denied: and 3 more, which are in the report");
+        insta::assert_snapshot!(kept[6], @"`palisade why 'a b.json'` says what each flag would open, and adds them to a policy");
+        let well = Report {
+            exit_code: 0,
+            ..report(refused_ports(1..2))
+        };
+        assert_eq!(lines(&well, None).len(), 1, "nothing has failed");
     }
 
     #[test]
@@ -82,8 +108,8 @@ mod tests {
             grant: Some("--time".into()),
             ..Denial::default()
         });
-        let lines = lines(&report(denials), false);
-        assert_eq!(lines.len(), 1);
+        let lines = lines(&report(denials), None);
+        assert_eq!(lines.len(), 2);
         assert!(lines[0].contains("192.0.2.1:2"), "{lines:?}");
     }
 }

@@ -1,0 +1,310 @@
+//! `palisade why --apply`: the grants that a guest missed, written to a policy once somebody has said yes to each.
+//!
+//! ```text
+//!  missed ──ask──▶ wanted ──edit──▶ text ──read as a policy──▶ beside the file ──rename──▶ the file
+//! ```
+//!
+//! What stands in the file stays as it is, comments and order too.
+
+use super::remedy::Missed;
+use crate::say;
+use anyhow::{Context, anyhow, bail};
+use palisade_command_line::read;
+use palisade_policy::{PolicyLayer, visible};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+};
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value};
+
+/// More than anybody writes by hand.
+const MOST_POLICY_BYTES: u64 = 4 << 20;
+
+/// Asks about each grant, unless all are agreed to, and writes those with a yes.
+pub(super) fn apply(file: &Path, missed: &[Missed<'_>], agrees: bool) -> anyhow::Result<u8> {
+    let shown = visible(&file.to_string_lossy()).into_owned();
+    if missed.is_empty() {
+        say::line(&format!("{shown}: nothing to add"));
+        return Ok(0);
+    }
+    // A link leads to the file that is edited, and stays.
+    let file = fs::canonicalize(file).with_context(|| {
+        format!("usage: cannot find {shown} (`palisade init` writes a policy to begin with)")
+    })?;
+    let text = read_text(&file).with_context(|| format!("usage: cannot read {shown}"))?;
+    let new: Vec<_> = without_granted(&text, missed, &shown)?;
+    if new.is_empty() {
+        say::line(&format!("{shown} has all of it"));
+        return Ok(0);
+    }
+    let wanted = match agrees {
+        true => new,
+        false => {
+            let terminal = Terminal::open()?;
+            ask(terminal.input, terminal.output, &new, &shown)?
+        }
+    };
+    if wanted.is_empty() {
+        say::line(&format!("{shown} stays as it was"));
+        return Ok(0);
+    }
+    let edited = edit(&text, &wanted, &shown)?;
+    check(&edited, &file, &shown)?;
+    replace(&file, &text, &edited).with_context(|| format!("host: cannot write {shown}"))?;
+    let count = wanted.len();
+    let plural = if count == 1 { "" } else { "s" };
+    say::line(&format!("{shown}: {count} grant{plural} added"));
+    Ok(0)
+}
+
+fn read_text(file: &Path) -> anyhow::Result<String> {
+    let bytes = read::read_regular_file(file, MOST_POLICY_BYTES)?;
+    String::from_utf8(bytes).map_err(|_| anyhow!("it is no text in UTF-8"))
+}
+
+/// The terminal itself: stdin may be the report.
+struct Terminal {
+    input: BufReader<File>,
+    output: File,
+}
+
+impl Terminal {
+    fn open() -> anyhow::Result<Self> {
+        let open = || OpenOptions::new().read(true).write(true).open("/dev/tty");
+        let terminal = open().and_then(|output| Ok((open()?, output)));
+        let (input, output) = terminal
+            .context("usage: nobody can be asked without a terminal: --yes agrees to all")?;
+        Ok(Self {
+            input: BufReader::new(input),
+            output,
+        })
+    }
+}
+
+/// Those with a yes. The end of the input is a no to all that is left.
+fn ask<'a>(
+    mut input: impl BufRead,
+    mut output: impl Write,
+    missed: &[Missed<'a>],
+    shown: &str,
+) -> anyhow::Result<Vec<Missed<'a>>> {
+    let mut wanted = Vec::new();
+    for one in missed {
+        write!(
+            output,
+            "{} = {}\n  would open {}\n  write it to {shown}? [y]es, [N]o, [q]uit: ",
+            one.key,
+            Value::from(one.value),
+            one.opened(),
+        )?;
+        output.flush()?;
+        let mut answer = String::new();
+        if input.read_line(&mut answer)? == 0 {
+            break;
+        }
+        match answer.trim() {
+            "y" | "yes" => wanted.push(*one),
+            "q" | "quit" => return Ok(Vec::new()),
+            _ => {}
+        }
+    }
+    Ok(wanted)
+}
+
+/// What the file does not say yet, by the letter.
+fn without_granted<'a>(
+    text: &str,
+    missed: &[Missed<'a>],
+    shown: &str,
+) -> anyhow::Result<Vec<Missed<'a>>> {
+    let document = parse(text, shown)?;
+    let grants = document.get("grants").and_then(Item::as_table_like);
+    let has = |one: &&Missed<'_>| {
+        let list = grants.and_then(|grants| grants.get(one.key)?.as_array());
+        list.is_some_and(|list| holds(list, one.value))
+    };
+    Ok(missed.iter().filter(|one| !has(one)).copied().collect())
+}
+
+fn parse(text: &str, shown: &str) -> anyhow::Result<DocumentMut> {
+    text.parse()
+        .map_err(|error| anyhow!("policy: {shown}: {}", visible(&format!("{error}"))))
+}
+
+fn holds(list: &Array, value: &str) -> bool {
+    list.iter().any(|held| held.as_str() == Some(value))
+}
+
+/// The text with these grants in it.
+fn edit(text: &str, wanted: &[Missed<'_>], shown: &str) -> anyhow::Result<String> {
+    let mut document = parse(text, shown)?;
+    let grants = document
+        .entry("grants")
+        .or_insert_with(|| Item::Table(Table::new()));
+    let Some(grants) = grants.as_table_like_mut() else {
+        bail!("policy: {shown}: `grants` is no table");
+    };
+    for one in wanted {
+        add(grants, one).with_context(|| format!("policy: {shown}: `grants.{}`", one.key))?;
+    }
+    Ok(document.to_string())
+}
+
+fn add(grants: &mut dyn TableLike, one: &Missed<'_>) -> anyhow::Result<()> {
+    let list = grants.entry(one.key).or_insert(Array::new().into());
+    let list = list.as_array_mut().context("it is no list")?;
+    let mut value = Value::from(one.value);
+    // A line of its own, where the others have one.
+    let is_long = list
+        .trailing()
+        .as_str()
+        .is_some_and(|end| end.contains('\n'));
+    match is_long {
+        true => {
+            let last = list.iter().last().and_then(|last| last.decor().prefix());
+            let prefix = last.and_then(|prefix| prefix.as_str()).unwrap_or("\n    ");
+            // Behind a comment of the last one's it would be part of that.
+            let indent = prefix
+                .rsplit_once('\n')
+                .map_or("    ", |(_, indent)| indent);
+            value.decor_mut().set_prefix(format!("\n{indent}"));
+            list.push_formatted(value);
+            list.set_trailing_comma(true);
+        }
+        false => list.push(value),
+    }
+    Ok(())
+}
+
+/// Whether what comes out is a policy.
+fn check(text: &str, file: &Path, shown: &str) -> anyhow::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    PolicyLayer::from_toml(text, shown, folder)
+        .map(drop)
+        .map_err(|error| anyhow!("policy: {error}"))
+}
+
+/// Puts another text in the file's place, with its mode, unless somebody else has done so meanwhile.
+fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
+    let mode = fs::metadata(file)?.permissions();
+    let beside = beside(file);
+    let made = || -> anyhow::Result<()> {
+        let mut made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&beside)?;
+        made.set_permissions(mode)?;
+        made.write_all(text.as_bytes())?;
+        made.sync_all()?;
+        if read_text(file)? != before {
+            bail!("somebody else has written to it meanwhile: try again");
+        }
+        Ok(fs::rename(&beside, file)?)
+    };
+    made().inspect_err(|_| drop(fs::remove_file(&beside)))
+}
+
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    file.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::why::remedy::missed;
+    use crate::denial::tests::refused;
+    use palisade_wall::{Command, Exit, Report, mock::MockWall};
+
+    fn report() -> Report {
+        let report = MockWall::new(Exit::Code(7)).report(&Command::new("guest"));
+        let denials = vec![
+            refused("connect", "tcp://a.example:443", "--connect"),
+            refused("connect", "tcp://b.example:443", "--connect"),
+            refused("listen", "tcp://127.0.0.1:80", "--listen"),
+        ];
+        Report { denials, ..report }
+    }
+
+    fn edited(text: &str) -> String {
+        let report = report();
+        let missed = missed(&report);
+        let new = without_granted(text, &missed, "x.toml").unwrap();
+        let edited = edit(text, &new, "x.toml").unwrap();
+        check(&edited, Path::new("/x.toml"), "x.toml").unwrap();
+        edited
+    }
+
+    #[test]
+    fn what_stands_there_stays() {
+        insta::assert_snapshot!(edited("# Mine.\nlimits.time = \"5s\" # long enough\n"), @r#"
+        # Mine.
+        limits.time = "5s" # long enough
+
+        [grants]
+        connect = ["tcp://a.example:443", "tcp://b.example:443"]
+        listen = ["tcp://127.0.0.1:80"]
+        "#);
+        let long = "[grants]\nread = [\".\"]\nconnect = [\n  # The one.\n  \"tcp://a.example:443\", # of all\n]\n\n[limits]\ntime = \"5s\"\n";
+        insta::assert_snapshot!(edited(long), @r#"
+        [grants]
+        read = ["."]
+        connect = [
+          # The one.
+          "tcp://a.example:443", # of all
+          "tcp://b.example:443",
+        ]
+        listen = ["tcp://127.0.0.1:80"]
+
+        [limits]
+        time = "5s"
+        "#);
+        insta::assert_snapshot!(edited("grants = { connect = [\"tcp://a.example:443\"] }\n"), @r#"grants = { connect = ["tcp://a.example:443", "tcp://b.example:443"], listen = ["tcp://127.0.0.1:80"] }"#);
+    }
+
+    #[test]
+    fn what_is_no_policy_is_not_edited() {
+        let report = report();
+        let missed = missed(&report);
+        let refusal = |text: &str| format!("{:#}", edit(text, &missed, "x.toml").unwrap_err());
+        assert!(refusal("grants = 1").contains("`grants` is no table"));
+        assert!(refusal("grants.connect = 1").contains("it is no list"));
+        assert!(refusal("[").starts_with("policy: x.toml"));
+        assert!(check("frobnicate = 1", Path::new("/x.toml"), "x.toml").is_err());
+    }
+
+    #[test]
+    fn each_is_asked_about_and_no_answer_is_no() {
+        let report = report();
+        let missed = missed(&report);
+        let answered = |answers: &str| {
+            let mut shown = Vec::new();
+            let wanted = ask(answers.as_bytes(), &mut shown, &missed, "x.toml").unwrap();
+            let values: Vec<_> = wanted.iter().map(|one| one.value).collect();
+            (values, String::from_utf8(shown).unwrap())
+        };
+        let (values, shown) = answered("y\nno\nyes\n");
+        assert_eq!(values, ["tcp://a.example:443", "tcp://127.0.0.1:80"]);
+        insta::assert_snapshot!(shown.lines().take(2).collect::<Vec<_>>().join("\n"), @r#"
+        connect = "tcp://a.example:443"
+          would open tcp port 443 of a.example, at the public addresses that it has
+        "#);
+        assert_eq!(answered("y\n").0, ["tcp://a.example:443"]);
+        assert_eq!(answered("").0, [""; 0]);
+        assert_eq!(answered("y\nq\n").0, [""; 0], "who quits writes nothing");
+        assert_eq!(answered("\n\ny").0, ["tcp://127.0.0.1:80"]);
+    }
+
+    #[test]
+    fn a_file_that_changes_meanwhile_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("policy.toml");
+        fs::write(&file, "# 2\n").unwrap();
+        assert!(replace(&file, "# 1\n", "# 3\n").is_err());
+        replace(&file, "# 2\n", "# 3\n").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "# 3\n");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
