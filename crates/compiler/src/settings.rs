@@ -65,6 +65,8 @@ pub const MOST_COPIED_BYTES: usize = 64 << 10;
 ///
 /// Without tasks of the component model: a call is a call then, and no store has an event loop.
 ///
+/// Nobody unwinds through it either: the engine lets go of code that was handed to it before it would forget its tables.
+///
 /// What memories begin with is copied into them. An image of it, which is mapped, is cheaper for the next instance of the
 /// same component and costs system calls for one of another, who find the process's mappings locked by each other; of
 /// thousands of components most requests meet another. [`with_images`] is for those that begin with much.

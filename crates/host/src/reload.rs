@@ -343,7 +343,8 @@ impl<S: Serving> Control<S> {
         };
         for Asked { suspects, answer } in wish.waiting {
             let mut reloaded = reloaded.clone();
-            let gone = suspects.names().filter(|name| !self.is_tenant(name));
+            let names = suspects.names().filter(|_| reloaded.error.is_none());
+            let gone = names.filter(|name| !self.is_tenant(name));
             let warnings = gone.map(|name| format!("policy: there is no tenant {name}"));
             reloaded.warnings.extend(warnings);
             // Who does not wait any more need not be told.

@@ -12,7 +12,7 @@
 //! file, the processor's features. Its MAC is a keyed hash of name and code. Code is machine code that a
 //! worker will execute, so whatever is not exactly as it was written — cut off, changed, under another
 //! name, somebody else's, open to others, reached by a link — is removed and made again. What a server's
-//! configuration names is read through once for as long as nobody writes to it: the file and the time of
+//! configuration names is read through once an hour, if nobody writes to it: the file and the time of
 //! its change tell. What was checked is handed on as an open file, never as a path, and was held against change while it was checked
 //! (`held.rs`): who kept a descriptor for writing changes nothing.
 //!
@@ -27,7 +27,7 @@ pub use folder::usual_base;
 
 use crate::held::Held;
 use folder::{is_own_file, make_folders, own_folder, unfinished};
-use room::{Room, Seen};
+use room::{Room, Seen, tells_each_change};
 use rustix::{
     fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps},
     io::Errno,
@@ -222,12 +222,16 @@ impl Cache {
         mark_as_used(&file, &stat);
         // From here on nobody changes it: what is checked is what is handed on.
         let held = Held::of(file).ok()?;
-        let seen = Seen::from(&rustix::fs::fstat(held.file()).ok()?);
+        let Held::Leased(leased) = &held else {
+            return self.is_whole(name, held.file()).then_some(held);
+        };
+        let seen = Seen::from(&rustix::fs::fstat(leased.file()).ok()?);
         if self.room().has_seen(name, seen) {
             return Some(held);
         }
-        let is_whole = self.is_whole(name, held.file());
-        if is_whole {
+        let is_whole = self.is_whole(name, leased.file());
+        let kind = rustix::fs::fstatfs(leased.file()).ok()?.f_type;
+        if is_whole && tells_each_change(kind) {
             self.room().see(name, seen);
         }
         is_whole.then_some(held)

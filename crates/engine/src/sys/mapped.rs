@@ -228,6 +228,14 @@ mod tests {
         assert!(data.expect("its data") >= code.len());
     }
 
+    /// Who makes unwind tables known has to forget them while they are mapped, and the engine does so after it has let go.
+    #[test]
+    fn code_has_no_unwind_tables() {
+        let bytes = fs::read(code().path()).unwrap();
+        let mut windows = bytes.windows(b".eh_frame".len());
+        assert!(!windows.any(|window| window == b".eh_frame"));
+    }
+
     #[test]
     fn what_is_no_code_is_not_mapped() {
         let engine = engine();

@@ -196,10 +196,10 @@ impl CodeBudget {
     fn exceeds(&self, most: fn(u64) -> u64) -> bool {
         let limits = self.limits();
         let exceeds = |taken: &AtomicU64, limit| taken.load(Ordering::Relaxed) > most(limit);
-        let are_many = self.modules.load(Ordering::Relaxed) > 1;
+        let Handles { mappings, files } = Handles::MOST;
         exceeds(&self.bytes, limits.memory_bytes)
-            || are_many && exceeds(&self.mappings, limits.mappings)
-            || are_many && exceeds(&self.files, limits.files)
+            || exceeds(&self.mappings, limits.mappings.max(mappings))
+            || exceeds(&self.files, limits.files.max(files))
     }
 
     /// Takes out what was not used for longest. `None`: everything is in use.

@@ -144,9 +144,14 @@ impl Tenant {
         stamp.is_some()
             && now == *stamp
             && named.all(|(path, stamp)| stamp.is_some() && ExactStamp::of(path) == *stamp)
-            && self.source.as_ref().is_none_or(|source| {
-                let folder = looks.folders.stat(&source.bounds.folder);
-                folder.is_some_and(|stat| source.ground.is(&stat))
-            })
+            && self.has_its_folder(looks)
+    }
+
+    /// Whether its folder is the one that it was.
+    pub(super) fn has_its_folder(&self, looks: &mut Looks) -> bool {
+        self.source.as_ref().is_none_or(|source| {
+            let folder = looks.folders.stat(&source.bounds.folder);
+            folder.is_some_and(|stat| source.ground.is(&stat))
+        })
     }
 }

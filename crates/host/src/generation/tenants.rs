@@ -245,7 +245,7 @@ fn find_files(config: &Config) -> Result<Vec<Found<'_>>, LoadError> {
 }
 
 impl<'a> Loading<'a> {
-    /// A tenant that is what it was, if it is: it takes a look at the files of a suspect, and nothing else.
+    /// A tenant that is what it was, if it is: it takes a look at its folder, and at the files of a suspect, and nothing else.
     fn as_it_was(
         &self,
         found: &Found<'_>,
@@ -261,7 +261,11 @@ impl<'a> Loading<'a> {
                 .files
                 .first()
                 .is_some_and(|(path, _)| path.as_os_str() == found.path.as_os_str())
-            && (!self.suspects.have(&found.name) || old.is_current(looks));
+            && match self.suspects.have(&found.name) {
+                true => old.is_current(looks),
+                // Whoever exchanged it may have given it another one's.
+                false => old.has_its_folder(looks),
+            };
         is_as_it_was.then(|| Candidate {
             bounds: Some(Arc::clone(&source.bounds)),
             version: Some(Arc::clone(old)),

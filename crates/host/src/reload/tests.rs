@@ -115,6 +115,57 @@ fn a_change_is_its_tenants() {
     });
 }
 
+/// As whoever deploys puts a whole tree in another one's place.
+#[test]
+fn a_folder_far_above_that_is_swapped_is_seen_again_and_again() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["live", "1", "2"] {
+            fs::create_dir_all(at(name).join("a/b")).unwrap();
+            fs::write(at(name).join("a/b/c.wasm"), name).unwrap();
+        }
+        let file = at("live/a/b/c.wasm");
+        let mut watch = Watch::open().unwrap();
+        for (part, next) in [("", "1"), ("a", "2/a")] {
+            is_seen(&mut watch, &[&file], || {
+                fs::rename(
+                    at("live").join(part),
+                    at(&format!("old {next}").replace('/', "-")),
+                )
+                .unwrap();
+                fs::rename(at(next), at("live").join(part)).unwrap();
+            })
+            .await;
+            // What is there now is watched, also for who knows its stamp already.
+            is_seen(&mut watch, &[&file], || {
+                fs::write(&file, "and longer").unwrap()
+            })
+            .await;
+            fs::write(&file, "x").unwrap();
+        }
+    });
+}
+
+/// One of those who have it was told by another way.
+#[test]
+fn what_one_knows_of_a_file_of_several_the_others_are_told() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("shared");
+        fs::write(&file, "1").unwrap();
+        let stamped = || vec![(file.clone(), ExactStamp::of(&file))];
+        let mut watch = Watch::open().unwrap();
+        watch.follow_group(&"a".into(), stamped());
+        watch.follow_group(&"b".into(), stamped());
+        fs::write(&file, "another one").unwrap();
+        watch.follow_group(&"a".into(), stamped());
+        let seen = tokio::time::timeout(PATIENCE, watch.changed()).await;
+        let both = Suspects::from_iter(["a", "b"].map(Into::into));
+        assert_eq!(seen.expect("b was not told"), both);
+    });
+}
+
 #[test]
 fn other_files_of_the_folder_are_nobodys_business() {
     run(async {

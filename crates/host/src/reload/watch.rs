@@ -31,6 +31,12 @@ const QUIET: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
 /// The kernel's own bound of links in a path.
 const MOST_LINKS: usize = 40;
+/// What happens to names in a folder, and to the folder itself.
+const OF_NAMES: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::DELETE);
+const OF_ITSELF: WatchFlags = WatchFlags::DELETE_SELF.union(WatchFlags::MOVE_SELF);
 /// Bytes of an event before its name: inotify(7).
 const EVENT_BYTES: usize = 16;
 
@@ -45,17 +51,19 @@ type Entry = (i32, OsString);
 pub(super) struct Watch {
     /// Read and polled as a pipe is.
     inotify: Receiver,
-    files: HashMap<PathBuf, Watched>,
+    files: HashMap<Arc<Path>, Watched>,
     /// The files that an event of this name in this folder is about.
-    by_entry: HashMap<Entry, BTreeSet<PathBuf>>,
+    by_entry: HashMap<Entry, BTreeSet<Arc<Path>>>,
     /// The folders, by how many of these there are.
     folders: HashMap<i32, usize>,
     /// Files by whose they are; the main file's have no name.
-    groups: HashMap<Arc<str>, Vec<PathBuf>>,
+    groups: HashMap<Arc<str>, Vec<Arc<Path>>>,
     /// Folders of whose files some are tenants'.
     includes: Vec<(i32, Include)>,
     /// To be looked at.
-    touched: BTreeSet<PathBuf>,
+    touched: BTreeSet<Arc<Path>>,
+    /// Files of several, of which one has been told that they are others.
+    others: HashSet<Arc<Path>>,
     /// A tenant has come.
     has_come: bool,
     /// A folder could not be watched, since that was asked last.
@@ -86,6 +94,7 @@ impl Watch {
             groups: HashMap::new(),
             includes: Vec::new(),
             touched: BTreeSet::new(),
+            others: HashSet::new(),
             has_come: false,
             is_short: false,
             is_partial: false,
@@ -102,20 +111,22 @@ impl Watch {
     pub(super) fn stamps(&self) -> Stamps {
         let paths = self.groups.get("").into_iter().flatten();
         paths
-            .map(|path| (path.clone(), ExactStamp::of(path)))
+            .map(|path| (path.to_path_buf(), ExactStamp::of(path)))
             .collect()
     }
 
     /// Watches these files, or those before, in place of the main file's before. What is in `known` was seen before it
     /// was read: changes since then count.
     pub(super) fn follow_on(&mut self, files: Option<Vec<PathBuf>>, known: &Stamps) {
-        let files = files.or_else(|| self.groups.get("").cloned());
+        let before = self.groups.get("").into_iter().flatten();
+        let before = before.map(|path| path.to_path_buf());
+        let files = files.unwrap_or_else(|| before.collect());
         let stamp = |path: PathBuf| {
             let known = known.get(&path).copied();
             let stamp = known.unwrap_or_else(|| ExactStamp::of(&path));
             (path, stamp)
         };
-        let files = files.unwrap_or_default().into_iter().map(stamp);
+        let files = files.into_iter().map(stamp);
         self.follow_group(&"".into(), files.collect());
     }
 
@@ -123,8 +134,7 @@ impl Watch {
     pub(super) fn follow_group(&mut self, name: &Arc<str>, files: Vec<Stamped>) {
         let mut paths = Vec::with_capacity(files.len());
         for (path, stamp) in files {
-            self.add(&path, stamp);
-            paths.push(path);
+            paths.push(self.add(&path, stamp));
         }
         let before = match paths.is_empty() {
             true => self.groups.remove(name),
@@ -139,7 +149,7 @@ impl Watch {
     pub(super) fn follow_includes(&mut self, includes: &[Include]) {
         let before = mem::take(&mut self.includes);
         for include in includes {
-            if let Ok(folder) = self.watch(&include.folder) {
+            if let Ok(folder) = self.watch(&include.folder, OF_NAMES.union(OF_ITSELF)) {
                 *self.folders.entry(folder).or_default() += 1;
                 self.includes.push((folder, include.clone()));
             }
@@ -154,26 +164,34 @@ impl Watch {
         mem::take(&mut self.is_short)
     }
 
-    fn add(&mut self, path: &Path, stamp: Option<ExactStamp>) {
-        match self.files.get_mut(path) {
-            Some(watched) => {
+    fn add(&mut self, path: &Path, stamp: Option<ExactStamp>) -> Arc<Path> {
+        if let Some((known, watched)) = self.files.get_key_value(path) {
+            let known = Arc::clone(known);
+            // The others' who have it are told as well.
+            if watched.users > 1 && watched.stamp != stamp {
+                self.others.insert(Arc::clone(&known));
+            }
+            if let Some(watched) = self.files.get_mut(path) {
                 watched.users += 1;
                 watched.stamp = stamp;
             }
-            None => {
-                let entries = self.enter(path);
-                let watched = Watched {
-                    stamp,
-                    entries,
-                    users: 1,
-                };
-                self.files.insert(path.into(), watched);
-            }
+            // What leads there may be other folders by now, with nobody having seen that.
+            self.touch(&known);
+            return known;
         }
+        let path: Arc<Path> = path.into();
+        let entries = self.enter(&path);
+        let watched = Watched {
+            stamp,
+            entries,
+            users: 1,
+        };
+        self.files.insert(Arc::clone(&path), watched);
         // Looked at once its folder is watched: nothing that happens since then is missed.
-        if ExactStamp::of(path) != stamp {
-            self.touch(path);
+        if ExactStamp::of(&path) != stamp {
+            self.touch(&path);
         }
+        path
     }
 
     fn remove(&mut self, path: &Path) {
@@ -189,7 +207,7 @@ impl Watch {
     }
 
     /// Watches the folders in which something happens if a path comes to mean another file.
-    fn enter(&mut self, path: &Path) -> Vec<Entry> {
+    fn enter(&mut self, path: &Arc<Path>) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (folder, name) in folders_of(path) {
             let Some(entry) = self.watch_entry(&folder, &name) else {
@@ -199,7 +217,7 @@ impl Watch {
             self.by_entry
                 .entry(entry.clone())
                 .or_default()
-                .insert(path.into());
+                .insert(Arc::clone(path));
             entries.push(entry);
         }
         entries
@@ -229,39 +247,46 @@ impl Watch {
         }
     }
 
-    /// Watches a name in a folder, or what leads there from the nearest folder above that there is.
+    /// Watches a name in a folder, or what leads there from the nearest folder above that there is. Without a name: whether it is moved itself,
+    /// so that nobody is woken up by what happens in it.
     fn watch_entry(&mut self, folder: &Path, name: &OsStr) -> Option<Entry> {
         let mut name = name;
         for folder in folder.ancestors() {
-            match self.watch(folder) {
+            let events = match name.is_empty() {
+                true => OF_ITSELF,
+                false => OF_NAMES.union(OF_ITSELF),
+            };
+            match self.watch(folder, events) {
                 Ok(watch) => return Some((watch, name.to_owned())),
                 Err(Errno::NOSPC | Errno::NOMEM) => {
                     self.is_short = true;
                     self.is_partial = true;
                     return None;
                 }
-                Err(_) => name = folder.file_name()?,
+                Err(errno) => {
+                    // One that is there and cannot be read.
+                    self.is_partial |= !matches!(errno, Errno::NOENT | Errno::NOTDIR);
+                    if name.is_empty() {
+                        return None;
+                    }
+                    name = folder.file_name()?;
+                }
             }
         }
         None
     }
 
-    fn watch(&self, folder: &Path) -> Result<i32, Errno> {
-        const EVENTS: WatchFlags = WatchFlags::CREATE
-            .union(WatchFlags::CLOSE_WRITE)
-            .union(WatchFlags::MOVE)
-            .union(WatchFlags::DELETE)
-            .union(WatchFlags::DELETE_SELF)
-            .union(WatchFlags::MOVE_SELF)
-            .union(WatchFlags::ONLYDIR);
-        inotify::add_watch(&self.inotify, folder, EVENTS)
+    /// For these events, and those for which it is watched already.
+    fn watch(&self, folder: &Path, events: WatchFlags) -> Result<i32, Errno> {
+        const HOW: WatchFlags = WatchFlags::ONLYDIR.union(WatchFlags::MASK_ADD);
+        inotify::add_watch(&self.inotify, folder, events.union(HOW))
     }
 
     /// Looks which of the files that something has happened to are others than they were, and gives the tenants whose they are. Folders may
     /// have come that were not there. `None`: they are all as they were.
     fn look(&mut self) -> Option<Suspects> {
         let has_come = mem::take(&mut self.has_come);
-        let mut others = HashSet::new();
+        let mut others = mem::take(&mut self.others);
         for path in mem::take(&mut self.touched) {
             let Some(watched) = self.files.get_mut(&path) else {
                 continue;
@@ -282,7 +307,7 @@ impl Watch {
     }
 
     /// Whose files these are. Everybody's, where some are not seen.
-    fn users_of(&self, files: &HashSet<PathBuf>) -> Suspects {
+    fn users_of(&self, files: &HashSet<Arc<Path>>) -> Suspects {
         if self.is_partial {
             return Suspects::All;
         }
@@ -338,8 +363,8 @@ impl Watch {
         self.stirred = Some((began, (now + QUIET).min(began + LONGEST)));
     }
 
-    fn touch(&mut self, path: &Path) {
-        self.touched.insert(path.into());
+    fn touch(&mut self, path: &Arc<Path>) {
+        self.touched.insert(Arc::clone(path));
         self.note();
     }
 
@@ -395,7 +420,7 @@ impl Watch {
 }
 
 /// The folders in which something happens if `path` comes to mean another file, each with the name to which it does: its
-/// own, and that of each link on the way.
+/// own, and that of each link on the way. Without a name: those that would be moved themselves.
 fn folders_of(path: &Path) -> Vec<(PathBuf, OsString)> {
     let parts = |path: &Path| -> VecDeque<OsString> {
         path.components()
@@ -426,8 +451,11 @@ fn folders_of(path: &Path) -> Vec<(PathBuf, OsString)> {
                 rest = before;
             }
             None => {
-                if rest.is_empty() {
-                    folders.push((at.clone(), part));
+                match rest.len() {
+                    0 => folders.push((at.clone(), part)),
+                    // It is watched for what is in it.
+                    1 => {}
+                    _ => folders.push((next.clone(), OsString::new())),
                 }
                 at = next;
             }

@@ -44,12 +44,14 @@ struct Spared {
     whole: Option<Seen>,
 }
 
-/// A file as it was found. As long as it is the same nobody has written to it: each write is told by the time of its change, which
-/// only whoever sets the clock has a say in.
+/// A file as it was found. As long as it is the same nobody has written to it: before it is opened for writing its mode has to
+/// change, and that and each write are told by the time of its change, which only whoever sets the clock has a say in. So it is on
+/// [file systems](tells_each_change) of which that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     device: u64,
     inode: u64,
+    mode: u32,
     bytes: i64,
     changed: (i64, i64),
 }
@@ -59,10 +61,27 @@ impl From<&Stat> for Seen {
         Self {
             device: stat.st_dev,
             inode: stat.st_ino,
+            mode: stat.st_mode,
             bytes: stat.st_size,
             changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
         }
     }
+}
+
+impl Seen {
+    fn is_writable(&self) -> bool {
+        self.mode & 0o222 != 0
+    }
+}
+
+/// Whether a file system keeps the time of each change, by a mapping too. One in memory does not: tmpfs(5) has no time for what is
+/// stored in a page that was only read before.
+pub(super) fn tells_each_change(kind: i64) -> bool {
+    const EXT4: i64 = 0xef53;
+    const XFS: i64 = 0x5846_5342;
+    const BTRFS: i64 = 0x9123_683e;
+    const F2FS: i64 = 0xf2f5_2010;
+    [EXT4, XFS, BTRFS, F2FS].contains(&kind)
 }
 
 impl Room {
@@ -100,7 +119,7 @@ impl Room {
     pub(super) fn see(&mut self, name: EntryName, seen: Seen) {
         let is_settled = seen.changed.0 + self.coarse_s <= now_s();
         if let Some(spared) = self.spared.get_mut(&name) {
-            spared.whole = is_settled.then_some(seen);
+            spared.whole = (is_settled && !seen.is_writable()).then_some(seen);
         }
     }
 

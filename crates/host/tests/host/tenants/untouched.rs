@@ -127,6 +127,27 @@ fn a_reload_of_one_tenant_is_of_no_other_one() {
     assert_eq!(page(&server, "a.test"), "a, third");
 }
 
+/// Whoever is no suspect is seen all the same where its folder is another one by now.
+#[test]
+fn a_folder_that_was_exchanged_is_looked_at_whoever_is_suspected() {
+    let site = Site::new("");
+    for name in ["a", "b", "other"] {
+        site.tenant(name, SITE);
+    }
+    let server = site.start();
+    let at = |name: &str| site.path("tenants").join(name);
+    fs::rename(at("a"), at("c")).unwrap();
+    fs::rename(at("b"), at("a")).unwrap();
+    symlink("a", at("b")).unwrap();
+    let (status, told) = server.admin("POST /reload?tenant=other");
+    assert_eq!(status, 200, "{told}");
+    let all = broken(&server);
+    assert!(!all.is_empty(), "two tenants have one folder");
+    for (_, message) in all {
+        assert!(message.contains("folder"), "{message}");
+    }
+}
+
 #[test]
 fn what_cannot_be_loaded_is_tried_again_when_what_it_leads_to_has_changed() {
     let site = Site::new("");
