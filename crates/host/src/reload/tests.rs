@@ -139,7 +139,7 @@ fn a_folder_far_above_that_is_swapped_is_seen_again_and_again() {
             .await;
             // What is there now is watched, also for who knows its stamp already.
             is_seen(&mut watch, &[&file], || {
-                fs::write(&file, "and longer").unwrap()
+                fs::write(&file, "and longer").unwrap();
             })
             .await;
             fs::write(&file, "x").unwrap();

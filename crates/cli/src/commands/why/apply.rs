@@ -16,7 +16,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
 };
-use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 /// More than anybody writes by hand.
 const MOST_POLICY_BYTES: u64 = 4 << 20;
@@ -142,11 +142,14 @@ fn edit(text: &str, wanted: &[Missed<'_>], shown: &str) -> anyhow::Result<String
     let grants = document
         .entry("grants")
         .or_insert_with(|| Item::Table(Table::new()));
-    let Some(grants) = grants.as_table_like_mut() else {
+    let Some(table) = grants.as_table_like_mut() else {
         bail!("policy: {shown}: `grants` is no table");
     };
     for one in wanted {
-        add(grants, one).with_context(|| format!("policy: {shown}: `grants.{}`", one.key))?;
+        add(table, one).with_context(|| format!("policy: {shown}: `grants.{}`", one.key))?;
+    }
+    if let Some(table) = grants.as_inline_table_mut() {
+        set_spaces(table);
     }
     Ok(document.to_string())
 }
@@ -155,26 +158,48 @@ fn add(grants: &mut dyn TableLike, one: &Missed<'_>) -> anyhow::Result<()> {
     let list = grants.entry(one.key).or_insert(Array::new().into());
     let list = list.as_array_mut().context("it is no list")?;
     let mut value = Value::from(one.value);
-    // A line of its own, where the others have one.
-    let is_long = list
-        .trailing()
-        .as_str()
-        .is_some_and(|end| end.contains('\n'));
-    match is_long {
-        true => {
-            let last = list.iter().last().and_then(|last| last.decor().prefix());
-            let prefix = last.and_then(|prefix| prefix.as_str()).unwrap_or("\n    ");
-            // Behind a comment of the last one's it would be part of that.
-            let indent = prefix
-                .rsplit_once('\n')
-                .map_or("    ", |(_, indent)| indent);
-            value.decor_mut().set_prefix(format!("\n{indent}"));
+    match take_end(list) {
+        // A line of its own, where the others have one, behind what is said of the last.
+        Some(end) => {
+            let first = list.iter().next().and_then(|first| first.decor().prefix());
+            let first = first.and_then(|prefix| prefix.as_str()).unwrap_or("\n    ");
+            let indent = first.rsplit_once('\n').map_or("", |(_, indent)| indent);
+            let prefix = format!("{}\n{indent}", end.trim_end());
+            value.decor_mut().set_prefix(prefix);
             list.push_formatted(value);
             list.set_trailing_comma(true);
+            list.set_trailing("\n");
         }
-        false => list.push(value),
+        None => list.push(value),
     }
     Ok(())
+}
+
+/// What stands between the last value of a list and the bracket, where that is on another line.
+fn take_end(list: &mut Array) -> Option<String> {
+    let behind_comma = list.trailing().as_str().unwrap_or_default().to_owned();
+    if behind_comma.contains('\n') {
+        return Some(behind_comma);
+    }
+    let last = list.iter_mut().last()?.decor_mut();
+    let behind_value = last.suffix().and_then(|suffix| suffix.as_str());
+    let behind_value = behind_value
+        .filter(|suffix| suffix.contains('\n'))?
+        .to_owned();
+    last.set_suffix("");
+    Some(behind_value)
+}
+
+/// One space before the bracket, and none before commas.
+fn set_spaces(table: &mut InlineTable) {
+    let count = table.len();
+    for (place, (_, value)) in table.iter_mut().enumerate() {
+        let decor = value.decor_mut();
+        let suffix = decor.suffix().and_then(|suffix| suffix.as_str());
+        if matches!(suffix, None | Some("" | " ")) {
+            decor.set_suffix(if place + 1 == count { " " } else { "" });
+        }
+    }
 }
 
 /// Whether what comes out is a policy.
@@ -260,6 +285,14 @@ mod tests {
 
         [limits]
         time = "5s"
+        "#);
+        // Without a comma behind the last.
+        insta::assert_snapshot!(edited("grants.connect = [\n\t\"tcp://a.example:443\" # of all\n]\n"), @r#"
+        grants.connect = [
+        	"tcp://a.example:443", # of all
+        	"tcp://b.example:443",
+        ]
+        grants.listen = ["tcp://127.0.0.1:80"]
         "#);
         insta::assert_snapshot!(edited("grants = { connect = [\"tcp://a.example:443\"] }\n"), @r#"grants = { connect = ["tcp://a.example:443", "tcp://b.example:443"], listen = ["tcp://127.0.0.1:80"] }"#);
     }
