@@ -50,7 +50,7 @@ pub(crate) fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Modul
     unsafe { Module::deserialize_open_file(engine, file) }
 }
 
-/// Maps compiled code of a component, for an engine that copies what memories begin with and publishes by [`Publisher`]:
+/// Maps compiled code of a component, for an engine that copies what memories begin with and publishes by [`Publisher`](super::mapped::Publisher):
 /// the file is not kept open.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use super::*;
 use palisade_host::config::Rest;
+use palisade_process::running::RunningDomain;
 use std::fs;
 
 /// One that stands still soon.
@@ -170,6 +171,32 @@ fn one_that_is_killed_while_it_stands_still_is_started_again() {
         body_of(get(&service, "/").await).await;
         let metrics = host.becomes(|metrics| metrics.starts == 2).await;
         assert_ne!(metrics.pid, Some(pid));
+    });
+}
+
+/// As `palisade kill` does, whom its init hears once it goes on.
+#[test]
+fn one_that_an_operator_ends_while_it_stands_still_is_told_of_as_that() {
+    if !can_freeze() {
+        return;
+    }
+    let mut settings = freezes();
+    settings.name = "ended-by-an-operator".into();
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        body_of(get(&service, "/").await).await;
+        let pid = stands_still(host.program()).await;
+        let all = palisade_process::running::list().unwrap();
+        let is_it =
+            |domain: &&RunningDomain| domain.name.as_deref() == Some("ended-by-an-operator");
+        let domain = all.iter().find(is_it).expect("it is listed");
+        domain.kill().unwrap();
+        assert!(!lives(pid));
+        let metrics = host.becomes(|metrics| metrics.pid.is_none()).await;
+        assert_eq!(metrics.last_end.unwrap(), "was ended by `palisade kill`");
+        body_of(get(&service, "/").await).await;
+        assert_eq!(host.metrics().starts, 2);
     });
 }
 

@@ -397,16 +397,21 @@ impl Crowd {
             .context("a crowd without a server")
     }
 
-    /// How long it takes to put a file in the place of one that says the same, until all is as that file says.
-    pub(super) fn reload(&self) -> anyhow::Result<Duration> {
+    /// How long it takes to put a file in the place of one that says the same, until all is as that file says. Where it is a tenant's, the
+    /// server is told whose, unless it is to look at all of them.
+    pub(super) fn reload(&self, is_of_all: bool) -> anyhow::Result<Duration> {
         let text = fs::read_to_string(&self.changing);
         let text = text.context("host: cannot read settings")? + "# as before\n";
         let next = self.changing.with_extension("next");
         fs::write(&next, text)
             .and_then(|()| fs::rename(&next, &self.changing))
             .context("host: cannot change settings")?;
+        let address = match self.kind == Kind::Components && !is_of_all {
+            true => format!("/reload?tenant={}", name(0)),
+            false => "/reload".to_owned(),
+        };
         let began = Instant::now();
-        super::look::ask_admin(&self.admin, "POST", "/reload")?;
+        super::look::ask_admin(&self.admin, "POST", &address)?;
         Ok(began.elapsed())
     }
 }

@@ -63,6 +63,8 @@ const BEYOND: &str = "beyond";
 const DESCRIPTORS: &str = "descriptors";
 const MAPPINGS: &str = "mappings";
 const RELOAD: &str = "reload";
+/// The same when nobody says whose file has changed.
+const RELOAD_ALL: &str = "reload all";
 /// Before how many of a hundred services may have their code loaded: requests in a second.
 const BUDGET: &str = "budget";
 
@@ -185,7 +187,8 @@ impl Method for Services {
             "By how many services there are. A length: requests for it in a second, by 16 connections;\n\
              first: from a start to the first answer, and MiB held then; cold: the first answer of each\n\
              other service, µs, median and p99; KiB: private memory of each once it has answered and\n\
-             rests; fds, maps: descriptors and mappings:"
+             rests; reload: after a tenant's file has changed, whose is told, or not (all); fds, maps:\n\
+             descriptors and mappings:"
                 .to_owned(),
             self.table(&figures),
         )];
@@ -364,8 +367,10 @@ impl Asked {
         readings.push(Reading::one_count(&named(DESCRIPTORS), handles.descriptors));
         readings.push(Reading::one_count(&named(MAPPINGS), handles.mappings));
         if is_ours {
-            let took = self.crowd.reload()?;
-            readings.push(Reading::one_us(&named(RELOAD), microseconds(took)));
+            for (measure, is_of_all) in [(RELOAD, false), (RELOAD_ALL, true)] {
+                let took = self.crowd.reload(is_of_all)?;
+                readings.push(Reading::one_us(&named(measure), microseconds(took)));
+            }
         }
         Ok(readings)
     }
@@ -493,6 +498,7 @@ impl Services {
                 "p99",
                 "KiB",
                 "reload ms",
+                "all",
                 "fds",
                 "maps",
             ]
@@ -535,6 +541,7 @@ impl Services {
             cell(COLD_SLOW, short),
             cell(RESTED, |bytes| short(bytes / 1024.0)),
             cell(RELOAD, milliseconds),
+            cell(RELOAD_ALL, milliseconds),
             cell(DESCRIPTORS, whole),
             cell(MAPPINGS, whole),
         ];

@@ -23,6 +23,7 @@ fn samples(kinds: &[Kind], objects: &[&str]) -> Samples {
                 Reading::one_count(&format!("{DESCRIPTORS}-{count}"), 10_100),
                 Reading::one_count(&format!("{MAPPINGS}-{count}"), 31_000),
                 Reading::one_us(&format!("{RELOAD}-{count}"), 70e3 * more),
+                Reading::one_us(&format!("{RELOAD_ALL}-{count}"), 90e3 * more),
             ];
             readings.extend(cold_readings(&[150e3, 160e3, 900e3], count));
             let rates = objects
