@@ -18,6 +18,7 @@ use std::{
 pub(crate) const CASES: &[(&str, fn())] = &[
     ("few-are-refused-with-their-configuration", few_are_refused),
     ("many-at-once-load-it-once", many_at_once_load_it_once),
+    ("a-long-one-is-found-again", a_long_one_is_found_again),
     ("the-least-used-go", the_least_used_go),
     ("kept-instances-give-way", kept_instances_give_way),
     ("what-is-in-use-stays", what_is_in_use_stays),
@@ -136,6 +137,28 @@ fn many_at_once_load_it_once() {
     wait_until(&server, |server| code(server, "compiling") == 0);
     assert_eq!(code(&server, "compiled"), 0);
     assert_eq!(code(&server, "loads"), MANY as u64);
+}
+
+/// One that no worker reads has to be read first, to tell whether its code is in the cache.
+fn a_long_one_is_found_again() {
+    const LAST: usize = MANY - 1;
+    let fixture = with_components(Fixture::new().quiet(), Component::Hello, "");
+    let mut long = another(&served::component(Component::Hello), LAST);
+    let payload = [&[1, b'l'][..], &vec![0; 2 << 20]].concat();
+    // A custom section's length in LEB128, here always of four bytes.
+    let length = [0, 7, 14, 21].map(|shift| (payload.len() >> shift) as u8 & 0x7f);
+    let [one, two, three, four] = length;
+    long.extend([0, one | 0x80, two | 0x80, three | 0x80, four]);
+    long.extend(payload);
+    fixture.put(&format!("{LAST}.wasm"), long);
+    let server = fixture.serve();
+    greets(&server, LAST);
+    wait_until(&server, |server| code(server, "compiling") == 0);
+    drop(server);
+    let server = fixture.serve();
+    greets(&server, LAST);
+    wait_until(&server, |server| code(server, "compiling") == 0);
+    assert_eq!(code(&server, "compiled"), 0);
 }
 
 fn the_least_used_go() {
