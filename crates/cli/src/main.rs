@@ -4,6 +4,7 @@
 //! kernel longer than flags take us.
 
 mod args;
+mod beside;
 mod commands;
 mod denial;
 mod foreign;

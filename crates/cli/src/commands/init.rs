@@ -11,7 +11,7 @@ mod draft;
 mod project;
 mod tool;
 
-use crate::{args::InitArgs, say, shell::quote};
+use crate::{args::InitArgs, beside, say, shell::quote};
 use anyhow::{Context, anyhow, bail};
 use draft::Draft;
 use palisade_policy::visible;
@@ -20,11 +20,10 @@ use palisade_process::{
     cgroup::{self, Need},
 };
 use project::{Project, Unfit};
-use rustix::rand::GetRandomFlags;
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// The policy's name where none is given.
@@ -91,20 +90,8 @@ fn write(file: &Path, text: &str, is_forced: bool) -> anyhow::Result<()> {
             made => made.with_context(|| format!("host: cannot write {}", file.display())),
         };
     }
-    let beside = beside(file)?;
-    let made = make_new(&beside, text).and_then(|()| fs::rename(&beside, file));
-    made.inspect_err(|_| drop(fs::remove_file(&beside)))
+    beside::replace(file, |made| Ok(made.write_all(text.as_bytes())?))
         .with_context(|| format!("host: cannot write {}", file.display()))
-}
-
-/// A name that nobody can have taken ahead.
-fn beside(file: &Path) -> anyhow::Result<PathBuf> {
-    let mut number = [0; 16];
-    // So few bytes are never given in part, getrandom(2).
-    rustix::rand::getrandom(&mut number, GetRandomFlags::empty())
-        .context("host: no random bytes")?;
-    let number = u128::from_ne_bytes(number);
-    Ok(file.with_file_name(format!(".{FILE}.{number:032x}")))
 }
 
 fn make_new(file: &Path, text: &str) -> io::Result<()> {

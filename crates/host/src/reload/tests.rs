@@ -15,8 +15,13 @@ const NOTHING_FOR: Duration = Duration::from_millis(400);
 async fn is_seen(watch: &mut Watch, files: &[&PathBuf], act: impl FnOnce()) {
     watch.follow(files.iter().map(|path| (*path).clone()).collect());
     act();
+    whose_change(watch).await;
+}
+
+/// Waits for a change, and tells whose it is.
+async fn whose_change(watch: &mut Watch) -> Suspects {
     let seen = tokio::time::timeout(PATIENCE, watch.changed()).await;
-    seen.expect("the change was not seen");
+    seen.expect("the change was not seen")
 }
 
 fn run(act: impl Future<Output = ()>) {
@@ -108,9 +113,8 @@ fn a_change_is_its_tenants() {
             ("main", &[""]),
         ] {
             fs::write(at(name), format!("of {name}, and longer")).unwrap();
-            let seen = tokio::time::timeout(PATIENCE, watch.changed()).await;
             let whose = Suspects::from_iter(whose.iter().map(|name| (*name).into()));
-            assert_eq!(seen.expect("the change was not seen"), whose, "{name}");
+            assert_eq!(whose_change(&mut watch).await, whose, "{name}");
         }
     });
 }
@@ -160,9 +164,8 @@ fn what_one_knows_of_a_file_of_several_the_others_are_told() {
         watch.follow_group(&"b".into(), stamped());
         fs::write(&file, "another one").unwrap();
         watch.follow_group(&"a".into(), stamped());
-        let seen = tokio::time::timeout(PATIENCE, watch.changed()).await;
         let both = Suspects::from_iter(["a", "b"].map(Into::into));
-        assert_eq!(seen.expect("b was not told"), both);
+        assert_eq!(whose_change(&mut watch).await, both, "b was not told");
     });
 }
 

@@ -7,14 +7,14 @@
 //! What stands in the file stays as it is, comments and order too.
 
 use super::remedy::Missed;
-use crate::say;
+use crate::{beside, say};
 use anyhow::{Context, anyhow, bail};
 use palisade_command_line::read;
 use palisade_policy::{PolicyLayer, visible};
 use std::{
     fs::{self, File, OpenOptions},
     io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
+    path::Path,
 };
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
@@ -213,27 +213,15 @@ fn check(text: &str, file: &Path, shown: &str) -> anyhow::Result<()> {
 /// Puts another text in the file's place, with its mode, unless somebody else has done so meanwhile.
 fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
     let mode = fs::metadata(file)?.permissions();
-    let beside = beside(file);
-    let made = || -> anyhow::Result<()> {
-        let mut made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&beside)?;
+    beside::replace(file, |made| {
         made.set_permissions(mode)?;
         made.write_all(text.as_bytes())?;
         made.sync_all()?;
         if read_text(file)? != before {
             bail!("somebody else has written to it meanwhile: try again");
         }
-        Ok(fs::rename(&beside, file)?)
-    };
-    made().inspect_err(|_| drop(fs::remove_file(&beside)))
-}
-
-fn beside(file: &Path) -> PathBuf {
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    file.with_file_name(name)
+        Ok(())
+    })
 }
 
 #[cfg(test)]
