@@ -48,6 +48,7 @@ impl FilterLink {
 impl Link for FilterLink {
     type Linked = Filter;
 
+    /// A guess: it is not profiled yet.
     const HEAP_BYTES: u64 = 6 << 10;
 
     fn link(&self, code: &Code) -> Result<Filter, CodeError> {

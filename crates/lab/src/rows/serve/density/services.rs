@@ -352,7 +352,12 @@ impl Asked {
             let each = |bytes| bytes / *asked as u64;
             readings.push(Reading::one_bytes(&named(RESTED), each(grown)));
             if self.crowd.kind.is_wasm() {
-                let beyond = grown.saturating_sub(heap_of_code(&self.crowd.admin)?);
+                // What an engine keeps beside a filter's code is a guess.
+                let heap = match self.crowd.kind {
+                    Kind::Components => heap_of_code(&self.crowd.admin)?,
+                    _ => 0,
+                };
+                let beyond = grown.saturating_sub(heap);
                 readings.push(Reading::one_bytes(&named(BEYOND), each(beyond)));
             }
         }
