@@ -25,6 +25,7 @@ cases![
     reserved_memory_does_not_count,
     processor_share,
     time_runs_while_palisade_is_stopped,
+    who_keeps_time_is_due_before_the_guest,
     limits_from_a_file,
     refused_processes_are_told,
     used_up_folders_are_told,
@@ -362,6 +363,24 @@ fn time_runs_while_palisade_is_stopped(fixture: &Fixture) {
     assert!(ends_soon(&guest));
     signal(&child, Signal::CONT);
     finish(child, b"").says(124, &["--time"]);
+}
+
+/// Init asks for short slices, so that hundreds of busy processes do not hold up their own end; the guest has such
+/// as before. Kernels before 6.12 tell of no slices at all.
+fn who_keeps_time_is_due_before_the_guest(fixture: &Fixture) {
+    const GUEST: &str = "for $pid (1, $$) { syscall(315, 0 + $pid, $_ = chr(0) x 48, 48, 0) and die; \
+         print join(' ', unpack 'x8 Q x8 Q', $_), qq(\n) }";
+    let outcome = fixture.palisade(["run", "--", "perl", "-e", GUEST]).run();
+    outcome.is_silent(0);
+    let told = outcome.text();
+    let words = told.split_whitespace();
+    let numbers: Vec<u64> = words.map(|word| word.parse().unwrap()).collect();
+    let [init_flags, init_slice_ns, flags, slice_ns] = numbers[..] else {
+        panic!("{told}");
+    };
+    assert_eq!((init_flags, flags), (1, 0), "SCHED_FLAG_RESET_ON_FORK");
+    assert!(slice_ns == 0 || init_slice_ns == 100_000, "{told}");
+    assert!(slice_ns == 0 || init_slice_ns < slice_ns, "{told}");
 }
 
 fn limits_from_a_file(fixture: &Fixture) {

@@ -84,7 +84,7 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::RealTime => counted(72, Trace::Stat(POLICY, "1")).ungrantable(OwnChild),
         Guest::NiceUp => counted(72, Trace::Stat(NICE, "-5")).ungrantable(OwnChild),
         // A launcher that hunts until the flight of ten seconds is over has hung. Two hundred runnable
-        // processes hold up each of its own wake-ups by a third of a second on two processors.
+        // processes hold up each wake-up of the suite's own by a third of a second on two processors.
         Guest::ForkFlight => Attack::new(73, Witness::Course(Course::Survivor))
             .ungrantable(GrantedWrite)
             .within_ms(6_000),
