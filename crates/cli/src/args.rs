@@ -146,6 +146,9 @@ pub(crate) struct RunArgs {
     /// Write a report in JSON to FILE, or to stdout
     #[arg(long, value_name = "FILE|-", help_heading = "Report", value_hint = ValueHint::FilePath)]
     pub(crate) report: Option<PathBuf>,
+    /// Tell of files that the guest asks for and is not granted. Each call that names a file takes longer for it
+    #[arg(long, help_heading = "Report")]
+    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) guest: GuestArgs,
 }

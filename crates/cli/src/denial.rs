@@ -3,6 +3,7 @@
 
 use palisade_network::address::is_metadata;
 use palisade_policy::{ConnectGrant, HostPattern, visible};
+use palisade_process::places::IN_PART;
 use palisade_wall::Denial;
 
 /// What is to be had at [`is_metadata`]'s addresses: whoever reads a flag types it, and should know.
@@ -24,8 +25,17 @@ pub(crate) fn line(denial: &Denial) -> String {
         around => format!(" ({})", around.join(", ")),
     };
     let flag = denial.grant.as_deref().map(flag);
-    let flag = flag.unwrap_or_else(|| "no flag allows it".to_owned());
+    let flag = flag.unwrap_or_else(|| without_flag(denial).to_owned());
     format!("{}{around}: {flag}", visible(&denial.what))
+}
+
+/// What is said in place of a flag.
+pub(crate) fn without_flag(denial: &Denial) -> &'static str {
+    let reason = denial.reason.as_deref().unwrap_or_default();
+    match reason.ends_with(IN_PART) {
+        true => IN_PART,
+        false => "no flag allows it",
+    }
 }
 
 /// Whether it would have reached what hands out a machine's credentials.

@@ -44,6 +44,7 @@ mod cli {
     pub(crate) mod terminal;
     pub(crate) mod tiers;
     pub(crate) mod wasm;
+    pub(crate) mod watch;
     pub(crate) mod why;
     pub(crate) mod words;
 }
@@ -101,6 +102,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
     ("tiers", cli::tiers::CASES),
+    ("watch", cli::watch::CASES),
     ("why", cli::why::CASES),
     ("wasm", cli::wasm::CASES),
     ("words", cli::words::CASES),

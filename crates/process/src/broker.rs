@@ -29,6 +29,7 @@
 pub mod boundary;
 mod budget;
 mod call;
+mod files;
 mod guest;
 mod hosts;
 mod inner;
@@ -60,6 +61,8 @@ use crate::{
 };
 use budget::{Budget, Meter};
 use call::{Answer, Brokered};
+use files::Watch;
+pub(crate) use files::{Note, Notes};
 use inner::InnerPort;
 use local::Performer;
 use lookups::Asked;
@@ -134,6 +137,8 @@ struct Shared {
     decides: HostNetwork,
     /// What the guest executes and asks for is told of.
     is_observed: bool,
+    /// The files that it asks for are noted.
+    watch: Option<Watch>,
     repeated: Repeated,
     budget: Budget,
     /// Readable when there is nobody left to answer.
@@ -149,6 +154,8 @@ pub(crate) struct Observed {
     pub(crate) different: Vec<Observation>,
     /// Tries beyond it.
     pub(crate) more: u64,
+    /// Files.
+    pub(crate) files: Notes,
     /// Processor time of the threads that answered its calls.
     pub(crate) answering: Duration,
 }
@@ -218,7 +225,8 @@ impl Prepared {
         maker: Maker,
     ) -> io::Result<Broker> {
         maker.begin()?;
-        let walls = Kept::of_broker().walls(None).map_err(io::Error::other)?;
+        let walls = Kept::of_broker(plan.is_watched()).walls(None);
+        let walls = walls.map_err(io::Error::other)?;
         let (mut asked, mut proxy, mut names) = (None, None, None);
         if let Some((asker, answered)) = self.names {
             asked = Some(answered);
@@ -243,6 +251,7 @@ impl Prepared {
             has_network: plan.has_brokered_network(),
             decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
             is_observed: plan.is_observed(),
+            watch: plan.is_watched().then(Watch::default),
             maker,
             repeated: Repeated::default(),
             budget: Budget::new(plan.processors(), init),
@@ -307,9 +316,11 @@ impl Broker {
         let _ = self.lifeline.recv_timeout(PATIENCE);
         self.shared.maker.wait();
         let (different, more) = self.shared.observations.drain();
+        let watch = self.shared.watch.as_ref();
         Observed {
             different,
             more,
+            files: watch.map(Watch::finish).unwrap_or_default(),
             answering: self.shared.budget.used(),
         }
     }

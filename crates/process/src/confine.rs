@@ -143,12 +143,12 @@ impl<'a> Kept<'a> {
         })
     }
 
-    /// For who serves a guest's network.
-    pub(crate) fn of_broker() -> Self {
+    /// For who serves a guest's network, and may take note of the files that it asks for.
+    pub(crate) fn of_broker(watches: bool) -> Self {
         Self {
             files: Vec::new(),
             connects: true,
-            calls: seccomp::broker(),
+            calls: seccomp::broker(watches),
         }
     }
 

@@ -1,9 +1,13 @@
 //! What a guest tried and did not get.
 
+mod files;
+
 use crate::{
-    broker::Observed,
+    broker::{Notes, Observed},
     cgroup,
+    host::{Host, LocalMounts, ThisHost},
     layout::Layout,
+    plan::Watched,
     seen::{Execution, Seen},
     wire,
 };
@@ -41,6 +45,12 @@ pub(crate) fn of_domain(
         ..Denial::default()
     }));
     denials
+}
+
+/// What a watched guest asked for in vain.
+pub(crate) fn of_files(notes: Notes, layout: &Layout, watched: &Watched) -> Vec<Denial> {
+    let mounts = ThisHost.mounts().unwrap_or_default();
+    files::denied(notes, layout, watched, &LocalMounts::of(&mounts))
 }
 
 fn of_execution(execution: &Execution, layout: Option<&Layout>) -> Denial {

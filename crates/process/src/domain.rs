@@ -11,18 +11,19 @@ use crate::{
     cgroup::{self, Freezer, MemoryMeter},
     clock::monotonic_ns,
     confine::ConfineError,
+    denials,
     followed::Followed,
     held::Held,
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
     layout::Layout,
-    plan::Plan,
+    plan::{Plan, Watched},
     record::{receive_exactly, receive_record, record_bytes},
     relay::{NAMES, Relay},
     seen::Seen,
     wire::{self, Record, ended},
 };
-use palisade_wall::{Ending, Enforcement, Event, Report, TerminalPosition};
+use palisade_wall::{Denial, Ending, Enforcement, Event, Report, TerminalPosition};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
@@ -99,6 +100,9 @@ pub struct Domain {
     successor: Option<Successor>,
     broker: Option<Broker>,
     observed: Observed,
+    watched: Option<Watched>,
+    /// What it asked for and did not get.
+    lost_files: Vec<Denial>,
     /// The input file of which the guest reads a view.
     followed: Option<Followed>,
     relay: Option<Relay>,
@@ -142,6 +146,8 @@ impl Domain {
             successor: None,
             broker: None,
             observed: Observed::default(),
+            watched: plan.watched.clone(),
+            lost_files: Vec::new(),
             followed: None,
             relay: None,
             left: None,
@@ -446,6 +452,7 @@ impl Domain {
             broker.dismiss();
         }
         self.finish();
+        self.look_for_files();
         let report = match self.last_words {
             Some(words) => self.report(&words),
             // The kernel ends init too when the domain is out of memory: on version 2 all of its
@@ -456,6 +463,14 @@ impl Domain {
         match self.report_hook.take() {
             Some(ReportHook(make)) => make(report, self.start.ordered_ns),
             None => Ok(report),
+        }
+    }
+
+    /// What of the files that a watched guest asked for the host has.
+    fn look_for_files(&mut self) {
+        if let (Some(watched), Some(layout)) = (&self.watched, &self.layout) {
+            let notes = std::mem::take(&mut self.observed.files);
+            self.lost_files = denials::of_files(notes, layout, watched);
         }
     }
 

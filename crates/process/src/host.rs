@@ -1,9 +1,11 @@
 //! The few questions a plan asks the host's file system.
 
+mod local;
 mod mounts;
 #[cfg(test)]
 pub(crate) mod table;
 
+pub(crate) use local::{LocalMounts, Missed};
 pub(crate) use mounts::Mounts;
 
 use palisade_network::{Resolve, SystemResolver};
@@ -173,6 +175,8 @@ impl Found {
 /// A line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
+    /// Its number in this mount namespace.
+    pub id: u64,
     /// The file system: its device's numbers.
     pub device: String,
     /// What of the file system is shown.
@@ -189,8 +193,10 @@ impl Mount {
         let mut fields = line.split(|byte| *byte == b' ');
         let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
         let path = |field| PathBuf::from(OsString::from_vec(unescape(field)));
+        let id = text(fields.next()?).parse().ok()?;
         Some(Self {
-            device: text(fields.nth(2)?),
+            id,
+            device: text(fields.nth(1)?),
             root: path(fields.next()?),
             point: path(fields.next()?),
             kind: text(fields.skip_while(|field| *field != b"-").nth(1)?),
@@ -273,6 +279,11 @@ impl Host for ThisHost {
         let lines = mounts.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(Mount::parse).collect())
     }
+}
+
+/// The path of what is open.
+pub(crate) fn path_of(file: &OwnedFd) -> rustix::io::Result<PathBuf> {
+    name_of(file).map(|name| path_from(&name))
 }
 
 /// Something that is open has a name in `/proc`, if only that of one deleted.
@@ -420,6 +431,7 @@ mod tests {
     #[test]
     fn a_mount_reads_as_the_kernel_writes_it() {
         let expected = Mount {
+            id: 35,
             device: "0:32".into(),
             root: "/".into(),
             point: "/srv/a b/proc".into(),

@@ -63,6 +63,22 @@ pub(crate) struct Shown<'a> {
     pub(crate) found: &'a Found,
 }
 
+/// What lies at a path inside, by its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nothing of anybody's.
+    None,
+    /// Something that the domain has of its own, or a folder that leads to what it has.
+    Own,
+    /// The system, which every guest may read.
+    System,
+    /// What was granted.
+    Granted {
+        /// For writing.
+        writable: bool,
+    },
+}
+
 /// The file system of one domain, before it is steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
@@ -153,6 +169,29 @@ impl Layout {
             Some((_, MountPoint::Protected)) => true,
             _ => false,
         }
+    }
+
+    /// What lies at a path without links of the domain's own.
+    pub(crate) fn place(&self, path: &Path) -> Place {
+        let leads = |to: &PathBuf| to.starts_with(path);
+        match self.nearest(path.ancestors()) {
+            _ if self.files.contains_key(path) => Place::System,
+            Some((_, MountPoint::Host(host))) if host.granted => Place::Granted {
+                writable: host.writable,
+            },
+            Some((_, MountPoint::Host(_))) => Place::System,
+            Some((_, MountPoint::Protected)) => Place::Granted { writable: false },
+            Some(_) => Place::Own,
+            None if self.mount_points.keys().any(leads) => Place::Own,
+            None if self.files.keys().chain(self.symlinks.keys()).any(leads) => Place::Own,
+            None => Place::None,
+        }
+    }
+
+    /// Whether this path is protected.
+    pub(crate) fn is_protected(&self, guest: &Path) -> bool {
+        let nearest = self.nearest(guest.ancestors());
+        matches!(nearest, Some((_, MountPoint::Protected)))
     }
 
     /// Whether anything of the host's disk is writable for the guest.

@@ -55,6 +55,17 @@ pub(crate) const NAME: &str = "process";
 /// The guest's uid and gid inside a domain of root's.
 const GUEST_ID: u32 = 1000;
 
+/// What is known of the surroundings of a guest whose files are watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Watched {
+    /// Its user's home.
+    pub(crate) home: Option<PathBuf>,
+    /// What it takes for its own.
+    pub(crate) home_inside: Option<PathBuf>,
+    /// The folder that it was started in, where it stands elsewhere because that is not granted.
+    pub(crate) started_in: Option<PathBuf>,
+}
+
 /// Every step of one launch.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
@@ -145,6 +156,9 @@ pub struct Plan {
     /// The starter's home, where all of it is granted for writing and the policy does not say that this is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writable_home: Option<PathBuf>,
+    /// The files that the guest asks for are watched.
+    #[serde(skip)]
+    pub(crate) watched: Option<Watched>,
     /// Whether Chromium is told to do without its own sandbox, where the policy asks for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chromium_flags: Option<ChromiumFlags>,
@@ -211,6 +225,9 @@ fn plan_domain(
     if surroundings.inner_port.is_some() && machine.tier == Tier::Bare {
         return Err(PlanError::PortNeedsNamespaces);
     }
+    if surroundings.watch {
+        calls::refuse_watching(policy, machine)?;
+    }
     let asked_for = policy.grants.files.len();
     let policy = &profile::with_grants(policy, surroundings);
     let network = Network::resolve(
@@ -248,6 +265,8 @@ fn plan_domain(
     refuse_reach(&Reach::new(&layout, host), &network, host)?;
     let environment = variables(policy, surroundings, host);
     let cwd = working_directory(policy, surroundings, &layout);
+    let home_inside = environment.value_of("HOME").map(PathBuf::from);
+    let stands_there = surroundings.cwd.as_deref() == Some(&*cwd);
     let limits = &policy.limits;
     let host_network = calls::host_network(policy, machine, &network, surroundings);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
@@ -277,6 +296,7 @@ fn plan_domain(
         seccomp: Some(Groups {
             cpu_affinity_fixed: share.affinity.is_some(),
             host_network,
+            watched: surroundings.watch,
             ..calls::groups(policy, machine, &layout)
         }),
         network,
@@ -314,6 +334,12 @@ fn plan_domain(
             _ => None,
         },
         absent: layout.absent().to_vec(),
+        watched: surroundings.watch.then(|| Watched {
+            home: profile::home(surroundings),
+            home_inside,
+            started_in: (surroundings.cwd.clone())
+                .filter(|_| policy.grants.cwd.is_none() && !stands_there),
+        }),
         writable_home: writable_home(policy, surroundings, &layout),
         chromium_flags,
         guarded,
@@ -510,12 +536,17 @@ impl Plan {
         let in_sight = self
             .seccomp
             .is_some_and(|groups| groups.host_sockets_in_sight);
-        in_sight || self.has_brokered_network()
+        in_sight || self.is_watched() || self.has_brokered_network()
     }
 
     /// Whether somebody looks at what the guest executes and connects to, for the report.
     pub(crate) fn is_observed(&self) -> bool {
         self.seccomp.is_some_and(|groups| groups.observed)
+    }
+
+    /// Whether the supervisor takes note of the files that the guest asks for.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.seccomp.is_some_and(|groups| groups.watched)
     }
 
     /// What `--exec` takes, so that the guest may execute the plan's program, if that is what keeps it from that.

@@ -23,6 +23,8 @@ pub enum PlanError {
          `palisade doctor`, or let the program take a listening socket instead"
     )]
     PortNeedsNamespaces,
+    #[error("host: the files that a guest asks for cannot be watched: {why}; leave --watch out")]
+    CannotWatch { why: &'static str },
     #[error("policy: {} does not exist on the host: correct the path or leave the grant out", path.display())]
     Missing { path: PathBuf },
     #[error("policy: {} cannot be looked up on the host: {errno}", path.display())]

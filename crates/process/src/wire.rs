@@ -203,9 +203,9 @@ pub const DOMAIN_LOOK: u64 = 38;
 /// Most bytes of a path that is looked at.
 pub const MOST_PATH_BYTES: usize = 1024;
 
-/// In the fourth register of the execve(2) by which a guest's own program is started: that takes three, and nobody
-/// could answer yet. A guest that has it there too is not looked at, no more.
-pub const OWN_EXECUTION: u64 = u64::from_be_bytes(*b"palisade");
+/// In the fourth register of the chdir(2) and the execve(2) by which a guest's own program is started: these take less,
+/// and nobody could answer yet. A guest that has it there too is not looked at, no more.
+pub const OWN_CALL: u64 = u64::from_be_bytes(*b"palisade");
 
 /// Positions in the words of [`DOMAIN_PERFORM`], and what stands there.
 pub mod perform {
@@ -382,6 +382,8 @@ pub mod notifies {
     pub const SUPERVISOR: u32 = 1;
     /// Init, who looks and lets them go on. Where the kernel has no room for that, they are not looked at.
     pub const INIT: u32 = 2;
+    /// The supervisor, who decides some calls and looks at all that name files.
+    pub const WATCHER: u32 = 3;
 }
 
 /// First word of a launch message.

@@ -23,6 +23,9 @@ pub struct Surroundings {
     pub inner_port: Option<u16>,
     /// Whoever starts it may stop it as a whole: [`crate::Domain::freezer`].
     pub can_freeze: bool,
+    /// The report tells of the host's files that the guest asks for and is not granted. Each call that names a file takes
+    /// longer for it.
+    pub watch: bool,
 }
 
 /// A listening socket that a guest finds open because whoever starts it hands it over, and no grant is
@@ -47,6 +50,7 @@ impl Surroundings {
             handed: Vec::new(),
             inner_port: None,
             can_freeze: false,
+            watch: false,
         }
     }
 }

@@ -45,6 +45,12 @@ impl Request {
         })
     }
 
+    /// With a report of the files that the guest asks for in vain, if that is wanted.
+    pub(super) fn with_watch(mut self, is_wanted: bool) -> Self {
+        self.surroundings.watch = is_wanted;
+        self
+    }
+
     /// With a report to be written to this file; `-` is none.
     pub(super) fn with_report(mut self, path: Option<&Path>) -> Self {
         self.report = path

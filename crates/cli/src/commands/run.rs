@@ -13,7 +13,7 @@ pub(super) mod terminal;
 
 use super::request::Request;
 use crate::{args::RunArgs, say};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use palisade_process::{Launcher, Machine, plan::may_start_early};
 use palisade_wall::{Cause, Error, Prepared, Report, Streams};
 use palisade_walls::Plan;
@@ -30,12 +30,19 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let outer = find_terminal()?;
     // The report's file is opened before the guest runs: later it could have put a link in its place.
     let request = Request::new(&args.policy, args.guest, outer.is_some())?
-        .with_report(args.report.as_deref());
+        .with_report(args.report.as_deref())
+        .with_watch(args.watch);
     let mut launcher = early
         .filter(|_| may_start_early(&request.policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
         .serve_apart();
     let mut plan = request.plan_on(launcher.machine())?;
+    if args.watch && !plan.is_native() {
+        bail!(
+            "usage: --watch tells of the files that a native program asks for; a module asks its engine for them, which has \
+             only what is granted"
+        );
+    }
     // Before signals are caught: until then they end palisade, however long the compiler takes.
     let prepared = plan.prepare_in_time(&launcher, None)?;
     if let Some(problem) = &prepared.not_kept {
@@ -80,7 +87,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
                     Ok((report, &folders)),
                 );
             }
-            denials::print(report, args.report.as_deref());
+            denials::print(report, args.report.as_deref(), args.watch);
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }

@@ -24,7 +24,7 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     match &args.apply {
         Some(file) => apply::apply(file, &missed, args.yes),
         None => {
-            let text = sentences::explain(&report) + &remedy::describe(&missed);
+            let text = sentences::explain(&report, &missed) + &remedy::describe(&missed);
             say::print(&text, "the explanation")
         }
     }

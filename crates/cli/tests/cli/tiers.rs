@@ -33,7 +33,7 @@ cases![
 
 /// `palisade run` on a host that has no user namespace to give: the limit is per namespace, so one
 /// around the test can set its own to none.
-fn run_without_namespaces(fixture: &Fixture, flags: &[&str], script: &str) -> Call {
+pub(crate) fn run_without_namespaces(fixture: &Fixture, flags: &[&str], script: &str) -> Call {
     without_namespaces(fixture, "run", flags, script)
 }
 

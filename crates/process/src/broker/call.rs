@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     address::{self, Address},
-    seen,
+    file_calls, seen,
     sys::notify::Notification,
     wire::perform,
 };
@@ -71,6 +71,9 @@ impl Brokered<'_> {
             libc::SYS_sendmmsg => self.observe_datagrams(),
             libc::SYS_execve | libc::SYS_execveat => self.execution(),
             libc::SYS_setsockopt => self.linger(),
+            number if self.shared.watch.is_some() && file_calls::find(number).is_some() => {
+                self.ask_for_files()
+            }
             _ => Err(Errno::NOSYS),
         }
         .into()

@@ -18,6 +18,7 @@ use std::{
         fd::{BorrowedFd, OwnedFd},
         unix::fs::FileExt,
     },
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -25,10 +26,15 @@ use std::{
 /// so many descriptors.
 const MOST_KEPT: usize = 8;
 
+/// The same for where they stand, which takes memory alone.
+const MOST_FOLDERS: usize = 64;
+
 /// The threads that have called.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     kept: HashMap<u32, OwnedFd>,
+    /// Where they stand, as far as that was asked for.
+    folders: HashMap<u32, PathBuf>,
 }
 
 impl Threads {
@@ -62,6 +68,23 @@ impl Threads {
             self.keep(call.thread, thread);
         }
         got
+    }
+
+    /// Where a thread stands, if it is known.
+    pub(super) fn folder(&self, thread: u32) -> Option<&Path> {
+        self.folders.get(&thread).map(PathBuf::as_path)
+    }
+
+    pub(super) fn keep_folder(&mut self, thread: u32, folder: PathBuf) {
+        if self.folders.len() >= MOST_FOLDERS {
+            self.folders.clear();
+        }
+        self.folders.insert(thread, folder);
+    }
+
+    /// Some thread goes elsewhere, and others may go with it (`CLONE_FS`).
+    pub(super) fn forget_folders(&mut self) {
+        self.folders.clear();
     }
 
     fn keep(&mut self, number: u32, thread: OwnedFd) {

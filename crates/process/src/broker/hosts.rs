@@ -51,7 +51,7 @@ mod tests {
     fn a_shorter_text_leaves_nothing_of_the_longer_one() {
         // The standard library remembers which calls there are.
         std::fs::metadata("/").unwrap();
-        let walls = Kept::of_broker().walls(None).unwrap();
+        let walls = Kept::of_broker(false).walls(None).unwrap();
         let memory = rustix::fs::memfd_create("hosts", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let mut file = File::from(memory);
         for text in ["10.0.0.1 a\n10.0.0.2 a\n", "10.0.0.3 a\n", ""] {

@@ -22,8 +22,9 @@ const NAME_SERVERS: u16 = 53;
 
 impl Brokered<'_> {
     /// `execve(path, …)` and `execveat(folder, path, …)`: the path is looked at inside, for nothing here follows one.
-    pub(super) fn execution(&self) -> Outcome {
+    pub(super) fn execution(&mut self) -> Outcome {
         self.tell_of_execution();
+        self.note_files();
         Ok(Answer::Continue)
     }
 

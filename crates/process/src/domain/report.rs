@@ -13,6 +13,13 @@ impl Domain {
     pub(super) fn report(&self, words: &[u64; wire::RECORD_WORDS]) -> Report {
         let exit = Exit::from_wait_status(words[ended::STATUS] as u32);
         let ending = self.ending(words);
+        let mut denials = denials::of_domain(
+            (exit, ending),
+            (&self.counted, words[ended::FULL]),
+            &self.observed,
+            (&self.seen, self.layout.as_deref()),
+        );
+        denials.extend_from_slice(&self.lost_files);
         Report {
             version: REPORT_VERSION,
             wall: NAME.into(),
@@ -23,12 +30,7 @@ impl Domain {
             ending,
             exit_code: ending.shell_code(exit),
             enforcement: self.enforcement.clone(),
-            denials: denials::of_domain(
-                (exit, ending),
-                (&self.counted, words[ended::FULL]),
-                &self.observed,
-                (&self.seen, self.layout.as_deref()),
-            ),
+            denials,
             phases: self.phases(words),
             usage: self.usage(words),
         }

@@ -335,12 +335,14 @@ impl Host for Table {
         let mounts = things.filter(|(_, entry)| matches!(entry.thing, Thing::Proc));
         let points = mounts.map(|(path, _)| path.clone());
         let mount = |point| Mount {
+            id: 0,
             device: "0:32".into(),
             root: "/".into(),
             point,
             kind: "proc".into(),
         };
         let disk = |root: &Path, point: &Path| Mount {
+            id: 0,
             device: "8:1".into(),
             root: root.into(),
             point: point.into(),

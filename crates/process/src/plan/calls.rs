@@ -3,6 +3,7 @@
 use crate::{
     layout::Layout,
     machine::{Machine, Tier},
+    plan_error::PlanError,
     seccomp::{Groups, HostNetwork},
 };
 use palisade_network::{Network, Uses};
@@ -33,6 +34,25 @@ pub(super) fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Gro
         no_huge_pages: policy.limits.memory_bytes.is_some(),
         ..Groups::default()
     }
+}
+
+/// Whether somebody can look at the calls that name files, all of which go on.
+///
+/// # Errors
+///
+/// Why nobody can.
+pub(super) fn refuse_watching(policy: &Policy, machine: &Machine) -> Result<(), PlanError> {
+    let has_own_wall = policy.grants.profiles.contains(&Profile::Palisade);
+    let why = if machine.tier == Tier::Bare {
+        "that takes namespaces, see `palisade doctor`"
+    } else if !machine.has_seccomp() {
+        "this kernel has no seccomp filters"
+    } else if machine.is_filtered() || has_own_wall {
+        "the kernel lets one supervisor look at a process, and here another one may"
+    } else {
+        return Ok(());
+    };
+    Err(PlanError::CannotWatch { why })
 }
 
 /// With UDP sockets that may only listen, sending is not looked at; with none, it is for the report's

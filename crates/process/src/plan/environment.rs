@@ -10,6 +10,7 @@ use std::{
     ffi::{OsStr, OsString},
     fmt,
     ops::Deref,
+    os::unix::ffi::OsStrExt,
 };
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -31,6 +32,14 @@ pub struct Environment {
 const CONCEALED: &str = "(not shown)";
 
 impl Environment {
+    /// What a variable says.
+    pub(crate) fn value_of(&self, name: &str) -> Option<&OsStr> {
+        self.variables.iter().find_map(|variable| {
+            let value = variable.as_bytes().strip_prefix(name.as_bytes())?;
+            value.strip_prefix(b"=").map(OsStr::from_bytes)
+        })
+    }
+
     /// The variables as they may be printed.
     pub fn shown(&self) -> impl Iterator<Item = String> + '_ {
         self.variables.iter().map(|variable| {

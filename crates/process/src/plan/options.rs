@@ -236,6 +236,7 @@ impl Plan {
         if let Some(groups) = &mut self.seccomp {
             groups.constant_open_how = is_held && groups.guard_setuid;
             groups.observed = false;
+            groups.watched = false;
         }
     }
 }

@@ -12,7 +12,10 @@ use super::{
     sockets::{self, HostNetwork},
     syscalls,
 };
-use crate::wire;
+use crate::{
+    file_calls::{self, FileCall},
+    wire,
+};
 
 /// What the plan needs of the filter beyond the fixed part. The default is for a domain with all
 /// its namespaces and nothing of the host's disk to write to.
@@ -78,6 +81,8 @@ pub struct Groups {
     /// Tell of executions and of calls on addresses, whoever listens: they go on, and are refused by what stands behind the
     /// filter if they are. For the report's sake.
     pub observed: bool,
+    /// Tell of calls that name files, which go on: see [`crate::file_calls`]. The supervisor listens then.
+    pub watched: bool,
     /// Refuse huge pages from the host's reserve. Needed under a memory limit where the host has
     /// such a reserve, because the memory controller does not count them.
     pub no_huge_pages: bool,
@@ -117,6 +122,9 @@ pub fn allow_list(groups: &Groups) -> Filter {
     decide_memory(&mut filter, groups);
     sockets::decide(&mut filter, groups);
     set(&mut filter, libc::SYS_ioctl, ioctl(groups));
+    if groups.watched {
+        watch_files(&mut filter);
+    }
     filter
 }
 
@@ -161,17 +169,30 @@ fn decide_processes(filter: &mut Filter) {
     set(filter, libc::SYS_seccomp, seccomp());
 }
 
-/// The guest's own program is started while nobody could answer: its call is marked ([`wire::OWN_EXECUTION`]). An open
+/// The guest's own program is started while nobody could answer: its call is marked ([`wire::OWN_CALL`]). An open
 /// file is executed as it is, without a path to tell of.
 fn decide_executions(filter: &mut Filter, groups: &Groups) {
     if !groups.observed {
         return;
     }
-    let own = long(3).is(wire::OWN_EXECUTION);
+    let own = long(3).is(wire::OWN_CALL);
     let open_file = int(4).has_any(libc::AT_EMPTY_PATH as u64);
     let look = |except| Check::otherwise(Action::Look).when([except], ALLOW);
     set(filter, libc::SYS_execve, look(own));
     set(filter, libc::SYS_execveat, look(open_file));
+}
+
+/// What is refused stays so, and is not told of: a mode that nobody may set, say.
+fn watch_files(filter: &mut Filter) {
+    let executions = [libc::SYS_execve, libc::SYS_execveat];
+    let looked_at_anyway = |call: &&FileCall| executions.contains(&call.number);
+    for call in file_calls::all().filter(|call| !looked_at_anyway(call)) {
+        let open_file = call
+            .flags
+            .map(|at| int(at).has_any(libc::AT_EMPTY_PATH as u64));
+        let own = (call.number == libc::SYS_chdir).then(|| long(3).is(wire::OWN_CALL));
+        filter.look_at(call.number as u32, open_file.or(own));
+    }
 }
 
 /// New namespaces open parts of the kernel that need a capability otherwise. `clone` takes the low

@@ -110,6 +110,28 @@ impl Filter {
         self.rules.insert(number, rule.into());
     }
 
+    /// Has somebody look at what is allowed of one call, but where this test holds.
+    pub(super) fn look_at(&mut self, number: u32, except: Option<Test>) {
+        let looked = |action| match action {
+            Action::Allow => Action::Look,
+            other => other,
+        };
+        let mut check = match self.rules.remove(&number) {
+            Some(Rule::Check(check)) => check,
+            Some(Rule::Always(action)) => Check::otherwise(action),
+            None => return,
+        };
+        check.otherwise = looked(check.otherwise);
+        if let Some(test) = except.filter(|_| check.cases.is_empty()) {
+            check = check.when([test], Action::Allow);
+        } else {
+            for case in &mut check.cases {
+                case.action = looked(case.action);
+            }
+        }
+        self.set(number, check);
+    }
+
     /// The calls that have a rule, by ascending number.
     pub fn rules(&self) -> impl Iterator<Item = (u32, &Rule)> {
         self.rules.iter().map(|(number, rule)| (*number, rule))

@@ -67,8 +67,12 @@ pub(crate) fn supervisor() -> Filter {
 
 /// For who serves a guest's network: it makes sockets, and looks into the guest. Landlock's rules would keep
 /// it from the latter (`hook_ptrace_access_check`). It opens no files: see [`maker`].
-pub(crate) fn broker() -> Filter {
+pub(crate) fn broker(watches: bool) -> Filter {
     let mut filter = common();
+    if watches {
+        // What an open folder is called: proc_pid_fd(5).
+        set(&mut filter, SYS_readlinkat, ALLOW);
+    }
     for call in FOR_GUESTS.iter().chain(FOR_GUESTS_OLD) {
         set(&mut filter, *call, ALLOW);
     }

@@ -7,6 +7,7 @@ use super::{
     syscalls::{self, LISTS},
     *,
 };
+use crate::file_calls;
 
 const ALLOW: Action = Action::Allow;
 const ENOSYS: Action = Action::Errno(libc::ENOSYS as u16);
@@ -30,7 +31,7 @@ const BROKERED: HostNetwork = HostNetwork {
 
 /// The default, each group alone, and all together.
 fn all_groups() -> Vec<Groups> {
-    let alone: [fn(&mut Groups); 20] = [
+    let alone: [fn(&mut Groups); 21] = [
         |groups| groups.guard_setuid = true,
         |groups| groups.guard_chmod = true,
         |groups| groups.cpu_affinity_fixed = true,
@@ -49,6 +50,7 @@ fn all_groups() -> Vec<Groups> {
         |groups| groups.memfd_must_be_sealed = true,
         |groups| groups.no_space_behind_files = true,
         |groups| groups.observed = true,
+        |groups| groups.watched = true,
         |groups| groups.no_huge_pages = true,
         |groups| groups.host_network = Some(BROKERED),
     ];
@@ -72,7 +74,7 @@ fn arguments() -> Vec<[u64; 6]> {
         [1, 2, 6, 0, 0, 0],
         [2, 2, 17, 0, 0, 0],
         [3, 0, 16, 0, 0, 28],
-        [3, 0, 0, crate::wire::OWN_EXECUTION, 0, 0],
+        [3, 0, 0, crate::wire::OWN_CALL, 0, 0],
     ];
     for value in [
         1,
@@ -133,7 +135,7 @@ fn plainly_allowed_calls_reach_the_kernel_s_bitmap() {
 
 #[test]
 fn hot_calls_never_carry_a_check() {
-    for groups in all_groups() {
+    for groups in all_groups().into_iter().filter(|groups| !groups.watched) {
         let filter = allow_list(&groups);
         for number in [
             libc::SYS_read,
@@ -210,8 +212,11 @@ fn who_answers_a_guest_reaches_no_file_and_no_terminal() {
         libc::SYS_vfork,
         libc::SYS_clone3,
     ];
-    for filter in [broker(), relay()] {
-        for call in paths {
+    let watching = broker(true);
+    assert_eq!(decide(&watching, libc::SYS_readlinkat, [0; 6]), ALLOW);
+    for (filter, is_watching) in [(broker(false), false), (watching, true), (relay(), false)] {
+        let reads_link = |call: &libc::c_long| is_watching && *call == libc::SYS_readlinkat;
+        for call in paths.into_iter().filter(|call| !reads_link(call)) {
             let action = decide(&filter, call, [0; 6]);
             assert_ne!(action, ALLOW, "{call}");
         }
@@ -224,7 +229,7 @@ fn who_answers_a_guest_reaches_no_file_and_no_terminal() {
         let keystroke = decide(&filter, libc::SYS_ioctl, [0, libc::TIOCSTI, 0, 0, 0, 0]);
         assert_eq!(keystroke, EPERM);
     }
-    for filter in [broker(), maker()] {
+    for filter in [broker(false), broker(true), maker()] {
         let socket =
             |family: i32| decide(&filter, libc::SYS_socket, [family as u64, 1, 0, 0, 0, 0]);
         assert_eq!([libc::AF_INET, libc::AF_INET6].map(socket), [ALLOW, ALLOW]);
@@ -1306,7 +1311,7 @@ fn what_is_told_of_is_what_would_be_allowed() {
     for (number, arguments) in told {
         assert_eq!(decide(&filter, number, arguments), Action::Look, "{number}");
     }
-    let own = [0, 0, 0, crate::wire::OWN_EXECUTION, 0, 0];
+    let own = [0, 0, 0, crate::wire::OWN_CALL, 0, 0];
     let open_file = [3, 0, 0, 0, libc::AT_EMPTY_PATH as u64, 0];
     for (number, arguments) in [
         (libc::SYS_execve, own),
@@ -1314,6 +1319,46 @@ fn what_is_told_of_is_what_would_be_allowed() {
         (libc::SYS_connect, [3, 0, 110, 0, 0, 0]),
         (libc::SYS_sendto, [3, 0, 9, 0, 0, 0]),
         (libc::SYS_sendmsg, [3, 0, 0, 0, 0, 0]),
+    ] {
+        assert_eq!(decide(&filter, number, arguments), ALLOW, "{number}");
+    }
+}
+
+/// The same of files that are watched, whatever the arguments; and nothing else is told of.
+#[test]
+fn what_is_watched_is_what_would_be_allowed() {
+    for groups in all_groups() {
+        let [before, after] =
+            [false, true].map(|watched| allow_list(&Groups { watched, ..groups }));
+        for number in 0..480 {
+            let names_files = file_calls::find(number.into()).is_some();
+            for arguments in arguments() {
+                let [before, after] =
+                    [&before, &after].map(|filter| filter.decide(number, &arguments));
+                let is_told = names_files && before == ALLOW && after == Action::Look;
+                assert!(
+                    is_told || before == after,
+                    "{number} {arguments:?} {groups:?}"
+                );
+            }
+        }
+    }
+    let watched = Groups {
+        watched: true,
+        observed: true,
+        ..Groups::default()
+    };
+    let filter = allow_list(&watched);
+    for call in file_calls::all() {
+        let action = decide(&filter, call.number, [0; 6]);
+        assert_eq!(action, Action::Look, "{}", call.name);
+    }
+    let empty = libc::AT_EMPTY_PATH as u64;
+    for (number, arguments) in [
+        (libc::SYS_newfstatat, [3, 0, 0, empty, 0, 0]),
+        (libc::SYS_statx, [3, 0, empty, 0, 0, 0]),
+        (libc::SYS_chdir, [0, 0, 0, crate::wire::OWN_CALL, 0, 0]),
+        (libc::SYS_read, [0; 6]),
     ] {
         assert_eq!(decide(&filter, number, arguments), ALLOW, "{number}");
     }

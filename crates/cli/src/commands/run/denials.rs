@@ -11,10 +11,11 @@ use std::{
 /// As many lines as a person reads.
 const MOST_LINES: usize = 5;
 
-/// Prints the last denials, each with the flag to add; `kept` is the report's file. Nothing if no person reads it.
-pub(super) fn print(report: &Report, kept: Option<&Path>) {
+/// Prints the last denials, each with the flag to add; `kept` is the report's file. Nothing if no person reads it and
+/// nobody `asked`.
+pub(super) fn print(report: &Report, kept: Option<&Path>, asked: bool) {
     let lines = lines(report, kept);
-    if !lines.is_empty() && stderr().is_terminal() {
+    if asked || stderr().is_terminal() {
         lines.iter().for_each(|text| say::line(text));
     }
 }

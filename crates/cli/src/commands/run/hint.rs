@@ -5,7 +5,6 @@
 
 mod interpreter;
 mod libraries;
-mod places;
 mod program;
 
 pub(super) use interpreter::name_interpreter;
@@ -13,10 +12,12 @@ pub(super) use libraries::Folders;
 
 use crate::{say, shell};
 use palisade_policy::visible;
-use palisade_process::{Host, ThisHost};
+use palisade_process::{
+    Host, ThisHost,
+    places::{self, Advice, IN_PART},
+};
 use palisade_wall::{Cause, ChromiumFlags, Command, Error, Report, Surroundings, View};
 use palisade_walls::Plan;
-use places::Advice;
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -114,10 +115,12 @@ fn describe_hidden<'a>(
         match places::judge(&found, home.as_deref()) {
             Advice::Grant => {
                 let flag = shell::read_flag(word, cwd)?;
-                Some(format!("'{shown}' exists on the host but is not granted: {flag}"))
+                Some(format!(
+                    "'{shown}' exists on the host but is not granted: {flag}"
+                ))
             }
             Advice::Refuse(why) => Some(format!(
-                "'{shown}' exists on the host but is not granted, and {why}: grant only what the guest needs of it"
+                "'{shown}' exists on the host but is not granted, and {why}: {IN_PART}"
             )),
             Advice::Nothing => None,
         }

@@ -22,7 +22,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 const MOST_POLICY_BYTES: u64 = 4 << 20;
 
 /// Asks about each grant, unless all are agreed to, and writes those with a yes.
-pub(super) fn apply(file: &Path, missed: &[Missed<'_>], agrees: bool) -> anyhow::Result<u8> {
+pub(super) fn apply(file: &Path, missed: &[Missed], agrees: bool) -> anyhow::Result<u8> {
     let shown = visible(&file.to_string_lossy()).into_owned();
     if missed.is_empty() {
         say::line(&format!("{shown}: nothing to add"));
@@ -83,19 +83,19 @@ impl Terminal {
 }
 
 /// Those with a yes. The end of the input is a no to all that is left.
-fn ask<'a>(
+fn ask(
     mut input: impl BufRead,
     mut output: impl Write,
-    missed: &[Missed<'a>],
+    missed: &[Missed],
     shown: &str,
-) -> anyhow::Result<Vec<Missed<'a>>> {
+) -> anyhow::Result<Vec<Missed>> {
     let mut wanted = Vec::new();
     for one in missed {
         write!(
             output,
             "{} = {}\n  would open {}\n  write it to {shown}? [y]es, [N]o, [q]uit: ",
             one.key,
-            Value::from(one.value),
+            Value::from(&one.value),
             one.opened(),
         )?;
         output.flush()?;
@@ -104,7 +104,7 @@ fn ask<'a>(
             break;
         }
         match answer.trim() {
-            "y" | "yes" => wanted.push(*one),
+            "y" | "yes" => wanted.push(one.clone()),
             "q" | "quit" => return Ok(Vec::new()),
             _ => {}
         }
@@ -113,18 +113,14 @@ fn ask<'a>(
 }
 
 /// What the file does not say yet, by the letter.
-fn without_granted<'a>(
-    text: &str,
-    missed: &[Missed<'a>],
-    shown: &str,
-) -> anyhow::Result<Vec<Missed<'a>>> {
+fn without_granted(text: &str, missed: &[Missed], shown: &str) -> anyhow::Result<Vec<Missed>> {
     let document = parse(text, shown)?;
     let grants = document.get("grants").and_then(Item::as_table_like);
-    let has = |one: &&Missed<'_>| {
+    let has = |one: &&Missed| {
         let list = grants.and_then(|grants| grants.get(one.key)?.as_array());
-        list.is_some_and(|list| holds(list, one.value))
+        list.is_some_and(|list| holds(list, &one.value))
     };
-    Ok(missed.iter().filter(|one| !has(one)).copied().collect())
+    Ok(missed.iter().filter(|one| !has(one)).cloned().collect())
 }
 
 fn parse(text: &str, shown: &str) -> anyhow::Result<DocumentMut> {
@@ -137,7 +133,7 @@ fn holds(list: &Array, value: &str) -> bool {
 }
 
 /// The text with these grants in it.
-fn edit(text: &str, wanted: &[Missed<'_>], shown: &str) -> anyhow::Result<String> {
+fn edit(text: &str, wanted: &[Missed], shown: &str) -> anyhow::Result<String> {
     let mut document = parse(text, shown)?;
     let grants = document
         .entry("grants")
@@ -154,10 +150,10 @@ fn edit(text: &str, wanted: &[Missed<'_>], shown: &str) -> anyhow::Result<String
     Ok(document.to_string())
 }
 
-fn add(grants: &mut dyn TableLike, one: &Missed<'_>) -> anyhow::Result<()> {
+fn add(grants: &mut dyn TableLike, one: &Missed) -> anyhow::Result<()> {
     let list = grants.entry(one.key).or_insert(Array::new().into());
     let list = list.as_array_mut().context("it is no list")?;
-    let mut value = Value::from(one.value);
+    let mut value = Value::from(&one.value);
     match take_end(list) {
         // A line of its own, where the others have one, behind what is said of the last.
         Some(end) => {
@@ -303,7 +299,7 @@ mod tests {
         let answered = |answers: &str| {
             let mut shown = Vec::new();
             let wanted = ask(answers.as_bytes(), &mut shown, &missed, "x.toml").unwrap();
-            let values: Vec<_> = wanted.iter().map(|one| one.value).collect();
+            let values: Vec<_> = wanted.iter().map(|one| one.value.as_str()).collect();
             (values, String::from_utf8(shown).unwrap())
         };
         let (values, shown) = answered("y\nno\nyes\n");

@@ -3,21 +3,32 @@
 use crate::denial::CREDENTIALS;
 use palisade_network::address::is_metadata;
 use palisade_policy::{
-    ConnectGrant, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Transport, UnixGrant,
-    visible,
+    Access, ConnectGrant, FileGrant, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports,
+    Transport, UnixGrant, visible,
 };
+use std::path::Path;
 
-/// What `--connect`, `--listen` or `--exec` opens with this value; `None` for another flag.
+/// What a flag opens with this value; `None` for another flag.
 pub(super) fn describe(grant: &str) -> Option<String> {
     match grant.split_once(' ')? {
         ("--connect", text) => Some(describe_connect(&text.parse().ok()?)),
         ("--listen", text) => Some(describe_listen(&text.parse().ok()?)),
+        ("--read", text) => Some(format!("{} to be read and executed", on_host(text)?)),
+        ("--write", text) => Some(format!(
+            "{} to be changed: what the guest leaves there others may trust",
+            on_host(text)?
+        )),
         ("--exec", path) => Some(format!(
             "what lies below {} to be executed: programs that the guest wrote or fetched there, too",
             visible(path)
         )),
         _ => None,
     }
+}
+
+fn on_host(text: &str) -> Option<String> {
+    let grant = FileGrant::parse(Access::Read, text, Path::new("/")).ok()?;
+    Some(visible(&grant.host.to_string_lossy()).into_owned())
 }
 
 fn describe_connect(grant: &ConnectGrant) -> String {

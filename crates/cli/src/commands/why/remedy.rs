@@ -5,14 +5,23 @@
 
 use super::opens;
 use crate::denial;
-use palisade_policy::{ConnectGrant, ListenGrant, visible};
-use palisade_wall::Report;
-use std::path::Path;
+use palisade_policy::{Access, ConnectGrant, FileGrant, ListenGrant, visible};
+use palisade_process::{
+    Host, ThisHost,
+    places::{self, Advice},
+};
+use palisade_wall::{Denial, Report};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// A flag, the key of a policy's `[grants]` that says the same, and whether it has such a value.
 type Kind = (&'static str, &'static str, fn(&str) -> bool);
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 5] = [
+    (READ, "read", |value| is_file(Access::Read, value)),
+    (WRITE, "write", |value| is_file(Access::Write, value)),
     ("--connect", "connect", |value| {
         value.parse::<ConnectGrant>().is_ok()
     }),
@@ -22,47 +31,144 @@ const KINDS: [Kind; 3] = [
     ("--exec", "exec", |value| Path::new(value).is_absolute()),
 ];
 
-/// A grant that a guest missed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Missed<'a> {
-    /// As the report has it: flag and value.
-    grant: &'a str,
-    pub(super) key: &'static str,
-    pub(super) value: &'a str,
+const READ: &str = "--read";
+const WRITE: &str = "--write";
+
+/// A folder is granted instead of so many things in it.
+pub(super) const MANY: usize = 3;
+
+/// By its whole path, and never all there is.
+fn is_file(access: Access, value: &str) -> bool {
+    value.starts_with('/') && parse(access, value).is_some_and(|grant| grant.host != Path::new("/"))
 }
 
-impl<'a> Missed<'a> {
-    fn read(grant: &'a str) -> Option<Self> {
+fn parse(access: Access, value: &str) -> Option<FileGrant> {
+    FileGrant::parse(access, value, Path::new("/")).ok()
+}
+
+/// A grant that a guest missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Missed {
+    flag: &'static str,
+    pub(super) key: &'static str,
+    pub(super) value: String,
+}
+
+impl Missed {
+    fn read(grant: &str) -> Option<Self> {
         let (flag, value) = grant.split_once(' ')?;
-        let (_, key, is_one) = KINDS.iter().find(|(known, _, _)| *known == flag)?;
-        (is_one(value) && visible(value) == value).then_some(Self { grant, key, value })
+        let (flag, key, is_one) = KINDS.iter().find(|(known, _, _)| *known == flag)?;
+        (is_one(value) && visible(value) == value).then(|| Self {
+            flag,
+            key,
+            value: value.to_owned(),
+        })
+    }
+
+    /// As a report has it.
+    pub(super) fn grant(&self) -> String {
+        format!("{} {}", self.flag, self.value)
+    }
+
+    /// Whether it allows what was denied here.
+    pub(super) fn allows(&self, denial: &Denial) -> bool {
+        let grant = denial.grant.as_deref().and_then(Self::read);
+        grant.is_some_and(|grant| grant == *self || grant.flag == self.flag && self.holds(&grant))
+    }
+
+    fn holds(&self, other: &Self) -> bool {
+        let paths = self.path().zip(other.path());
+        paths.is_some_and(|(path, other)| other.starts_with(path))
     }
 
     /// What it would open.
     pub(super) fn opened(&self) -> String {
-        opens::describe(self.grant).unwrap_or_else(|| self.value.to_owned())
+        opens::describe(&self.grant()).unwrap_or_else(|| self.value.clone())
+    }
+
+    /// The path that is granted, if nothing else is and it has no other one inside.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let access = match self.flag {
+            READ => Access::Read,
+            WRITE => Access::Write,
+            _ => return None,
+        };
+        let grant = parse(access, &self.value)?;
+        grant.guest.is_none().then_some(grant.host)
     }
 }
 
 /// The grants that would have allowed what a report tells of, each once. What costs a guest nothing is none.
-pub(super) fn missed(report: &Report) -> Vec<Missed<'_>> {
+pub(super) fn missed(report: &Report) -> Vec<Missed> {
     let lost = report.denials.iter().filter(|denial| !denial.probe);
     let grants = lost.filter_map(|denial| Missed::read(denial.grant.as_deref()?));
-    let mut all: Vec<Missed<'_>> = Vec::new();
+    let mut all: Vec<Missed> = Vec::new();
     for grant in grants {
         if !all.contains(&grant) {
             all.push(grant);
         }
     }
-    all
+    let home = std::env::home_dir();
+    fold(all, &|folder| {
+        let found = ThisHost.find(folder);
+        found.is_ok_and(|found| places::judge(&found, home.as_deref()) == Advice::Grant)
+    })
+}
+
+/// Many things in one folder are the folder, where that may be advised; and what is granted with another is left out.
+fn fold(mut all: Vec<Missed>, may_be_granted: &dyn Fn(&Path) -> bool) -> Vec<Missed> {
+    for flag in [WRITE, READ] {
+        while let Some(folder) = crowded(&all, flag, may_be_granted) {
+            let is_below = |one: &Missed| {
+                one.flag == flag && one.path().is_some_and(|path| path.starts_with(&folder))
+            };
+            let first = all.iter().position(is_below).unwrap_or(all.len());
+            all.retain(|one| !is_below(one));
+            let value = FileGrant {
+                access: Access::Read,
+                host: folder.clone(),
+                guest: None,
+            };
+            let whole = Missed::read(&format!("{flag} {value}"));
+            whole.into_iter().for_each(|whole| all.insert(first, whole));
+        }
+    }
+    let granted: Vec<_> = all.iter().map(|one| (one.flag, one.path())).collect();
+    let has_wider = |one: &Missed| {
+        let Some(path) = one.path() else { return false };
+        granted.iter().any(|(flag, wider)| {
+            let Some(wider) = wider else { return false };
+            let gives = *flag == WRITE || one.flag == READ;
+            let is_itself = *flag == one.flag && *wider == path;
+            gives && !is_itself && path.starts_with(wider)
+        })
+    };
+    all.into_iter().filter(|one| !has_wider(one)).collect()
+}
+
+/// The deepest folder in which many things are missed.
+fn crowded(all: &[Missed], flag: &str, may_be_granted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    let mut counts: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    let paths = all.iter().filter(|one| one.flag == flag);
+    for path in paths.filter_map(Missed::path) {
+        if let Some(folder) = path.parent() {
+            *counts.entry(folder.into()).or_default() += 1;
+        }
+    }
+    let many = counts.into_iter().filter(|(_, count)| *count >= MANY);
+    let mut many: Vec<_> = many.map(|(folder, _)| folder).collect();
+    many.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+    many.into_iter().find(|folder| may_be_granted(folder))
 }
 
 /// All of it on two lines, as it can be copied; nothing where there is no remedy.
-pub(super) fn describe(missed: &[Missed<'_>]) -> String {
+pub(super) fn describe(missed: &[Missed]) -> String {
     if missed.is_empty() {
         return String::new();
     }
-    let flags: Vec<_> = missed.iter().map(|one| denial::flag(one.grant)).collect();
+    let flags: Vec<_> = (missed.iter())
+        .map(|one| denial::flag(&one.grant()))
+        .collect();
     format!(
         "To allow it: palisade run {} …\n{}",
         flags.join(" "),
@@ -71,11 +177,11 @@ pub(super) fn describe(missed: &[Missed<'_>]) -> String {
 }
 
 /// A line for each key.
-fn lines(missed: &[Missed<'_>]) -> String {
+fn lines(missed: &[Missed]) -> String {
     let line = |key: &str| {
         let values = missed.iter().filter(|one| one.key == key);
         let values: Vec<_> = values
-            .map(|one| toml_edit::Value::from(one.value).to_string())
+            .map(|one| toml_edit::Value::from(&one.value).to_string())
             .collect();
         (!values.is_empty())
             .then(|| format!("In a policy: grants.{key} = [{}]\n", values.join(", ")))
@@ -87,7 +193,7 @@ fn lines(missed: &[Missed<'_>]) -> String {
 mod tests {
     use super::*;
     use crate::denial::tests::refused;
-    use palisade_wall::{Command, Denial, Exit, mock::MockWall};
+    use palisade_wall::{Command, Exit, mock::MockWall};
 
     fn report(denials: Vec<Denial>) -> Report {
         let report = MockWall::new(Exit::Code(7)).report(&Command::new("guest"));
@@ -130,5 +236,50 @@ mod tests {
             ..refused("connect", "tcp://a.example:443", "--connect")
         };
         assert_eq!(describe(&missed(&report(vec![probe]))), "");
+    }
+
+    fn of_flags(grants: &[&str]) -> Vec<Missed> {
+        grants
+            .iter()
+            .map(|grant| Missed::read(grant).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn many_things_in_a_folder_are_the_folder() {
+        let all = of_flags(&[
+            "--read /home/ada/.gitconfig",
+            "--read /opt/tool/lib/a",
+            "--read /opt/tool/lib/b",
+            "--listen tcp://*:80",
+            "--read /opt/tool/lib/c",
+            "--read /opt/tool/bin",
+            "--read /opt/tool/etc",
+            "--read /opt/x",
+            "--read /opt/y",
+            "--write /opt/tool/log",
+            "--read /opt/tool/log",
+        ]);
+        let is_tool = |folder: &Path| folder.starts_with("/opt/tool");
+        let folded = fold(all, &is_tool);
+        let expected = of_flags(&[
+            "--read /home/ada/.gitconfig",
+            "--read /opt/tool",
+            "--listen tcp://*:80",
+            "--read /opt/x",
+            "--read /opt/y",
+            "--write /opt/tool/log",
+        ]);
+        assert_eq!(folded, expected);
+    }
+
+    #[test]
+    fn another_path_inside_stays_by_itself() {
+        let all = of_flags(&[
+            "--write /a/x:/b/x",
+            "--write /a/y:/b/y",
+            "--write /a/z:/b/z",
+        ]);
+        assert_eq!(fold(all.clone(), &|_| true), all);
     }
 }

@@ -1,15 +1,19 @@
 //! The sentences: how the guest ended, and each denial.
 
-use super::opens;
+use super::{
+    opens,
+    remedy::{MANY, Missed},
+};
 use crate::{denial, say};
 use palisade_policy::visible;
+use palisade_process::places::IN_PART;
 use palisade_wall::{Denial, Ending, Exit, Report};
 
 /// A command line longer than this is cut.
 const MOST_COMMAND_CHARS: usize = 120;
 
 /// The whole explanation, in lines.
-pub(super) fn explain(report: &Report) -> String {
+pub(super) fn explain(report: &Report, missed: &[Missed]) -> String {
     let mut text = format!("{}\n", describe_end(report));
     if let Some(trap) = &report.trap {
         text += &format!("It broke a rule of WebAssembly: {}.\n", visible(trap));
@@ -17,10 +21,66 @@ pub(super) fn explain(report: &Report) -> String {
     if report.denials.is_empty() {
         text += "Nothing was denied that the wall could tell of.\n";
     }
+    let mut told: Vec<&Missed> = Vec::new();
     for denial in &report.denials {
-        text += &format!("- {}\n", describe(denial));
+        let whole = missed.iter().find(|one| one.allows(denial));
+        let group = whole.and_then(|whole| Some((whole, Group::of(whole, report)?)));
+        match group {
+            Some((whole, _)) if told.contains(&whole) => {}
+            Some((whole, group)) => {
+                told.push(whole);
+                text += &format!("- {}\n", group.describe());
+            }
+            None => text += &format!("- {}\n", describe(denial)),
+        }
     }
     text
+}
+
+/// Many files in a folder that one flag would allow.
+struct Group<'a> {
+    folder: &'a Missed,
+    denials: Vec<&'a Denial>,
+}
+
+impl<'a> Group<'a> {
+    fn of(folder: &'a Missed, report: &'a Report) -> Option<Self> {
+        folder.path()?;
+        let denials = report.denials.iter();
+        let denials: Vec<_> = denials.filter(|denial| folder.allows(denial)).collect();
+        (denials.len() >= MANY).then_some(Self { folder, denials })
+    }
+
+    fn describe(&self) -> String {
+        let access = match self.folder.key {
+            "write" => "write access to ",
+            _ => "",
+        };
+        format!(
+            "{} wanted {access}{} files and folders below {}: {}; {}.",
+            self.who(),
+            self.denials.len(),
+            visible(&self.folder.value),
+            reason_of(self.denials[0]),
+            advise_flag(&self.folder.grant()),
+        )
+    }
+
+    fn who(&self) -> String {
+        const MOST_NAMES: usize = 3;
+        let processes = (self.denials.iter()).filter_map(|denial| denial.process.as_ref());
+        let mut names: Vec<_> = Vec::new();
+        for name in processes.map(|process| visible(&process.name)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        match names.len() {
+            0 => "The guest".to_owned(),
+            1..=MOST_NAMES => names.join(", "),
+            _ => format!("{} and others", names[..MOST_NAMES].join(", ")),
+        }
+    }
 }
 
 fn describe_end(report: &Report) -> String {
@@ -106,12 +166,17 @@ fn reason_of(denial: &Denial) -> String {
 fn advise(denial: &Denial) -> Option<String> {
     let Some(grant) = &denial.grant else {
         let is_open = denial.process.is_some() && denial.reason.is_some();
-        return is_open.then(|| "no flag allows it".to_owned());
+        let told = Some(denial::without_flag(denial)).filter(|told| is_open && *told != IN_PART);
+        return told.map(str::to_owned);
     };
+    Some(advise_flag(grant))
+}
+
+fn advise_flag(grant: &str) -> String {
     let flag = denial::flag(grant);
-    Some(match opens::describe(grant) {
+    match opens::describe(grant) {
         Some(opened) => format!("`{flag}` would open {opened}"),
         None if grant.contains(' ') => format!("`{flag}` would allow it"),
         None => format!("a larger `{flag}` would allow it"),
-    })
+    }
 }

@@ -19,7 +19,7 @@ fn refusal(text: &str) -> String {
 
 /// The sentence of one denial.
 fn told(denial: Denial) -> String {
-    let text = explain(&report(Exit::Code(0), vec![denial]));
+    let text = explain(&report(Exit::Code(0), vec![denial]), &[]);
     text.lines().nth(1).unwrap().to_owned()
 }
 
@@ -42,7 +42,7 @@ fn a_trap_is_told_and_acts_on_no_terminal() {
         trap: Some("unreachable\u{1b}[2J; at abort".into()),
         ..report(Exit::Signal(6), Vec::new())
     };
-    let text = explain(&report);
+    let text = explain(&report, &[]);
     let told = text.lines().nth(1).unwrap();
     assert_eq!(
         told,
@@ -55,11 +55,12 @@ fn ends() {
     let end = |exit, ending| {
         let report = report(exit, Vec::new());
         let exit_code = ending_code(ending, exit);
-        explain(&Report {
+        let report = Report {
             ending,
             exit_code,
             ..report
-        })
+        };
+        explain(&report, &[])
     };
     fn ending_code(ending: Ending, exit: Exit) -> u8 {
         ending.shell_code(exit)
@@ -178,7 +179,7 @@ fn nothing_in_a_report_acts_on_the_terminal() {
         }],
     );
     hostile.command = vec!["\x1b[2J".into(), "x".repeat(10_000)];
-    let text = explain(&hostile);
+    let text = explain(&hostile, &[]);
     assert!(
         !text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'),
         "{text:?}"

@@ -213,7 +213,7 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
         ),
         (
             wire::ATTACHED_LISTENER,
-            (setup.listener).filter(|_| setup.notifies == wire::notifies::SUPERVISOR),
+            (setup.listener).filter(|_| setup.notifies != wire::notifies::INIT),
         ),
         (wire::ATTACHED_FILE, setup.kept_file),
     ];

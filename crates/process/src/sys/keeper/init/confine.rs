@@ -74,6 +74,12 @@ fn filter_calls(program: &[u8], leaves_to: u32) -> kernel::Result<Option<kernel:
             let unseen = || kernel::seccomp(unattended(program)?, 0);
             kernel::seccomp(program, flags).or_else(|_| unseen())
         }
+        // No signal takes a call back that was only to be looked at: `stat` is never interrupted.
+        notifies::WATCHER => {
+            let flags = kernel::NEW_LISTENER | kernel::WAIT_KILLABLE;
+            let interruptible = || kernel::seccomp(program, kernel::NEW_LISTENER);
+            kernel::seccomp(program, flags).or_else(|_| interruptible())
+        }
         notifies::SUPERVISOR => kernel::seccomp(program, kernel::NEW_LISTENER),
         _ => kernel::seccomp(program, 0),
     }

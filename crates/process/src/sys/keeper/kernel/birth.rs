@@ -56,7 +56,7 @@ pub(crate) unsafe fn execute(
             path.pointer(),
             arguments,
             environment,
-            crate::wire::OWN_EXECUTION
+            crate::wire::OWN_CALL
         )
     } {
         Err(errno) => errno,

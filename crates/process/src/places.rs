@@ -1,11 +1,11 @@
-//! Which paths a note may advise to grant: none that holds more than what was asked for.
+//! Which paths may be advised to be granted: none that holds more than what was asked for.
 
-use palisade_process::{Found, Kind};
+use crate::host::{Found, Kind};
 use std::path::Path;
 
-/// What a note may say of a path that the guest does not see.
+/// What may be said of a path that the guest does not see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Advice {
+pub enum Advice {
     /// The flag.
     Grant,
     /// No flag, and why.
@@ -13,6 +13,9 @@ pub(super) enum Advice {
     /// Nothing: the domain has its own, or no grant of files helps.
     Nothing,
 }
+
+/// What is to be done where no flag is advised.
+pub const IN_PART: &str = "grant only what the guest needs of it";
 
 use Advice::{Grant, Nothing, Refuse};
 
@@ -87,8 +90,8 @@ const OF_HOME: [&str; 6] = [
     ".local/state",
 ];
 
-/// Whether a note may advise to grant this. `home` is the user's, without links.
-pub(super) fn judge(found: &Found, home: Option<&Path>) -> Advice {
+/// Whether this may be advised to be granted. `home` is the user's, without links.
+pub fn judge(found: &Found, home: Option<&Path>) -> Advice {
     let path = found.canonical.as_path();
     let of_table = || {
         let whole = WHOLE.iter().find(|(place, _)| path == Path::new(place));
@@ -137,7 +140,7 @@ fn of_modes(found: &Found) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_process::Identity;
+    use crate::host::Identity;
 
     fn found(path: &str, kind: Kind, mode: u32) -> Found {
         Found {

@@ -1,0 +1,313 @@
+//! The files that a watched guest asks for: what it names is noted, and the call goes on.
+//!
+//! Nothing is decided by what is read here, and no path is looked up: this thread is behind a wall of its own, and what a
+//! guest names is not to reach anybody outside while it runs. What a note comes to is found out when all is over
+//! (`denials::files`).
+
+use super::{
+    call::{Answer, Brokered, Outcome},
+    guest,
+    request::Source,
+};
+use crate::{
+    file_calls::{self, Named, Purpose, Use},
+    layout::{Layout, Place},
+    lock::lock,
+    paths::normalized,
+    sys::notify,
+};
+use palisade_network::Process;
+use rustix::io::Errno;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+/// Different paths that notes are kept of, of each kind.
+const MOST: usize = 2048;
+/// All of their bytes.
+const MOST_BYTES: usize = 512 << 10;
+/// As long as a path can be.
+const PATH_MAX: usize = 4096;
+/// Not files of anybody's: what of it a domain has is its own.
+const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
+/// Links of the domain's own on one path.
+const MOST_LINKS: usize = 8;
+
+/// All that was asked for and is worth a look.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    notes: BTreeMap<PathBuf, Note>,
+    /// Paths of granted places: a link there may lead elsewhere.
+    shown: BTreeMap<PathBuf, Use>,
+    /// What the guest made in folders of its own.
+    made: BTreeSet<PathBuf>,
+    bytes: usize,
+    /// Calls beside those.
+    pub(crate) more: u64,
+}
+
+/// What was asked of one path.
+#[derive(Debug)]
+pub(crate) struct Note {
+    /// Which of the different ones it was.
+    pub(crate) at: usize,
+    /// The most of it.
+    pub(crate) wanted: Use,
+    /// The first call, by the kernel's name.
+    pub(crate) call: &'static str,
+    /// Who made that.
+    pub(crate) process: Process,
+    pub(crate) count: u64,
+}
+
+impl Notes {
+    /// What was asked of which path, and from which granted place it may lead elsewhere.
+    pub(crate) fn take(self) -> (BTreeMap<PathBuf, Note>, BTreeMap<PathBuf, Use>) {
+        (self.notes, self.shown)
+    }
+
+    /// Whether there is room for one more.
+    fn takes(&mut self, count: usize, path: &Path) -> bool {
+        let bytes = self.bytes + path.as_os_str().len();
+        let has_room = count < MOST && bytes <= MOST_BYTES;
+        if has_room {
+            self.bytes = bytes;
+        }
+        has_room
+    }
+
+    /// Of a path that is there. `false` if there is no note of it yet.
+    fn again(&mut self, path: &Path, wanted: Use) -> bool {
+        let Some(note) = self.notes.get_mut(path) else {
+            return false;
+        };
+        note.wanted = note.wanted.max(wanted);
+        note.count += 1;
+        true
+    }
+
+    fn add(&mut self, path: PathBuf, wanted: Use, call: &'static str, process: Process) {
+        let at = self.notes.len();
+        if !self.takes(at, &path) {
+            self.more += 1;
+            return;
+        }
+        self.notes.insert(
+            path,
+            Note {
+                at,
+                wanted,
+                call,
+                process,
+                count: 1,
+            },
+        );
+    }
+
+    fn show(&mut self, path: PathBuf, wanted: Use) {
+        if let Some(known) = self.shown.get_mut(&path) {
+            *known = (*known).max(wanted);
+        } else if self.takes(self.shown.len(), &path) {
+            self.shown.insert(path, wanted);
+        }
+    }
+
+    fn make(&mut self, path: PathBuf) {
+        if !self.made.contains(&path) && self.takes(self.made.len(), &path) {
+            self.made.insert(path);
+        }
+    }
+
+    fn has_made(&self, path: &Path) -> bool {
+        self.made.len() >= MOST || path.ancestors().any(|path| self.made.contains(path))
+    }
+}
+
+/// What becomes of a path, by its words.
+#[derive(Debug, PartialEq, Eq)]
+enum Sorted {
+    /// It is there, and may be had.
+    Had,
+    /// The same, if no link leads elsewhere.
+    Shown,
+    /// It may be missed.
+    Missed,
+    /// The guest makes it in a folder of its own.
+    Made,
+    /// It lies in such a folder.
+    Own,
+}
+
+fn sort(layout: &Layout, path: &Path, wanted: Use) -> Sorted {
+    let changes = wanted >= Use::Make;
+    match layout.place(path) {
+        Place::System if changes => Sorted::Missed,
+        Place::System => Sorted::Had,
+        Place::Granted { writable } if changes && !writable => Sorted::Missed,
+        Place::Granted { .. } => Sorted::Shown,
+        Place::Own if wanted == Use::Make => Sorted::Made,
+        Place::Own => Sorted::Own,
+        Place::None => Sorted::Missed,
+    }
+}
+
+/// What a call asks of a path.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    wanted: Use,
+    /// A link there is followed.
+    follows: bool,
+    /// The kernel's name.
+    call: &'static str,
+}
+
+/// Notes of one domain.
+#[derive(Debug, Default)]
+pub(super) struct Watch(Mutex<Notes>);
+
+impl Watch {
+    pub(super) fn finish(&self) -> Notes {
+        std::mem::take(&mut *lock(&self.0))
+    }
+
+    /// Who called is asked for a path that there is no note of yet; it is `None` if nobody waits there any more.
+    fn note(
+        &self,
+        layout: &Layout,
+        path: &Path,
+        Asked {
+            wanted,
+            follows,
+            call,
+        }: Asked,
+        who: impl FnOnce() -> Option<Process>,
+    ) {
+        let path = without_links(layout, path);
+        if KERNELS.iter().any(|place| path.starts_with(place)) {
+            return;
+        }
+        let mut notes = lock(&self.0);
+        match sort(layout, &path, wanted) {
+            Sorted::Had => {}
+            Sorted::Shown if follows => notes.show(path, wanted),
+            Sorted::Shown => {}
+            Sorted::Made => notes.make(path),
+            Sorted::Own if notes.has_made(&path) => {}
+            Sorted::Own | Sorted::Missed => {
+                if !notes.again(&path, wanted)
+                    && let Some(process) = who()
+                {
+                    notes.add(path, wanted, call, process);
+                }
+            }
+        }
+    }
+}
+
+/// Where the domain's own links lead, such as `/bin`.
+fn without_links(layout: &Layout, path: &Path) -> PathBuf {
+    let mut path = normalized(path);
+    for _ in 0..MOST_LINKS {
+        match layout.follow(&path) {
+            Some(next) => path = next,
+            None => break,
+        }
+    }
+    path
+}
+
+impl Brokered<'_> {
+    /// A call that names files, or goes to a folder.
+    pub(super) fn ask_for_files(&mut self) -> Outcome {
+        self.note_files();
+        Ok(Answer::Continue)
+    }
+
+    /// Nobody misses a path that cannot be read.
+    pub(super) fn note_files(&mut self) {
+        let number = i64::from(self.call.call);
+        let shared = self.shared;
+        let (Some(watch), Some(layout)) = (&shared.watch, &shared.performer.layout) else {
+            return;
+        };
+        if [libc::SYS_chdir, libc::SYS_fchdir].contains(&number) {
+            self.threads.forget_folders();
+        }
+        let Some(call) = file_calls::find(number) else {
+            return;
+        };
+        for file in call.files {
+            if let Ok(Some((path, wanted))) = self.read_file(file) {
+                let who = || {
+                    // What was read by a thread's number is surely its own only while it waits.
+                    notify::is_waiting(shared.listener.as_fd(), self.call.id)
+                        .then(|| guest::identify(&shared.maker, self.call.thread))
+                };
+                let asked = Asked {
+                    wanted,
+                    follows: !matches!(file.purpose, Purpose::Name(_)),
+                    call: call.name,
+                };
+                watch.note(layout, &path, asked, who);
+            }
+        }
+    }
+
+    /// The path of a file, and what is wanted of it. `None` where it does not matter: below a folder that is open
+    /// lies what was granted with it.
+    fn read_file(&mut self, file: &Named) -> Result<Option<(PathBuf, Use)>, Errno> {
+        let argument = |at: u8| self.call.arguments[usize::from(at)];
+        let wanted = match file.purpose {
+            Purpose::Is(wanted) | Purpose::Name(wanted) => wanted,
+            Purpose::OpenFlags(at) => Use::of_open(argument(at)),
+            Purpose::OpenHow(at) => {
+                let flags = self.call.read(argument(at), size_of::<u64>())?;
+                Use::of_open(
+                    flags
+                        .first_chunk()
+                        .map_or(0, |flags| u64::from_ne_bytes(*flags)),
+                )
+            }
+        };
+        let path = notify::read_text(self.call.thread, argument(file.path), PATH_MAX)?;
+        let path = Path::new(OsStr::from_bytes(&path));
+        if path.as_os_str().is_empty() {
+            return Ok(None);
+        }
+        if path.is_absolute() {
+            return Ok(Some((path.into(), wanted)));
+        }
+        let folder = file.folder.map(argument).map(|number| number as i32);
+        let leaves = || path.iter().any(|part| part == "..");
+        let base = match folder.filter(|number| *number != libc::AT_FDCWD) {
+            None => self.working_folder()?,
+            Some(_) if wanted < Use::Make && !leaves() => return Ok(None),
+            Some(number) => self.open_folder(number)?,
+        };
+        Ok(Some((base.join(path), wanted)))
+    }
+
+    fn working_folder(&mut self) -> Result<PathBuf, Errno> {
+        let thread = self.call.thread;
+        if let Some(known) = self.threads.folder(thread) {
+            return Ok(known.into());
+        }
+        let folder = self.shared.maker.folder_of(thread)?;
+        let path = crate::host::path_of(&folder)?;
+        self.threads.keep_folder(thread, path.clone());
+        Ok(path)
+    }
+
+    fn open_folder(&mut self, number: i32) -> Result<PathBuf, Errno> {
+        let number = u64::from(number as u32);
+        let (maker, listener) = (&self.shared.maker, self.shared.listener.as_fd());
+        let folder = self
+            .threads
+            .descriptor(maker, listener, self.call, number)?;
+        crate::host::path_of(&folder)
+    }
+}
