@@ -299,7 +299,7 @@ mod tests {
         let answered = |answers: &str| {
             let mut shown = Vec::new();
             let wanted = ask(answers.as_bytes(), &mut shown, &missed, "x.toml").unwrap();
-            let values: Vec<_> = wanted.iter().map(|one| one.value.as_str()).collect();
+            let values: Vec<_> = wanted.into_iter().map(|one| one.value).collect();
             (values, String::from_utf8(shown).unwrap())
         };
         let (values, shown) = answered("y\nno\nyes\n");

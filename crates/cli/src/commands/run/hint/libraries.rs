@@ -328,6 +328,7 @@ mod tests {
     #[test]
     fn the_mount_on_top_counts() {
         let mount = |point: &str, kind: &str| Mount {
+            id: 0,
             device: "8:1".into(),
             root: "/".into(),
             point: point.into(),
