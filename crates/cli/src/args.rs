@@ -174,6 +174,9 @@ pub(crate) struct InitArgs {
     /// For an agent that works on the project, rather than for its builds
     #[arg(long)]
     pub(crate) agent: bool,
+    /// Begin with what the settings of an agent's sandbox allow: Claude Code, sandbox-runtime, Codex
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) from: Option<PathBuf>,
     /// Replace the policy that is there
     #[arg(long, conflicts_with = "print")]
     pub(crate) force: bool,

@@ -67,7 +67,9 @@ Examples:
   palisade init
       for builds of the project in this folder; then: palisade run --policy policy.toml -- make
   palisade init --agent --print ~/src/site
-      for a coding agent that works on another one; only shown";
+      for a coding agent that works on another one; only shown
+  palisade init --from ~/.claude/settings.json
+      for one whose own sandbox has settings already";
 
 /// At the end of `cost -h`.
 pub(crate) const COST_MORE: &str = "`palisade cost --help` has examples and says what is granted.";

@@ -20,6 +20,7 @@ mod sva;
 mod syscalls;
 mod ukvm;
 mod wasm;
+mod watch;
 
 use crate::{
     Trial, Warning,

@@ -306,6 +306,15 @@ impl Workloads {
         Ok(())
     }
 
+    /// Adds a text to the folder of files.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn add_source(&self, name: &str, text: &str) -> anyhow::Result<PathBuf> {
+        self.add_file(name, text.as_bytes())
+    }
+
     /// Adds one file of this size to the folder of files; gives its path.
     ///
     /// # Errors

@@ -171,6 +171,14 @@ fn start() {
 }
 
 #[test]
+fn watch() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("watch", out.path()).unwrap();
+    let has_strace = Command::new("strace").arg("-V").output().is_ok();
+    assert_complete(&outcome, 2 * (3 + usize::from(has_strace)));
+}
+
+#[test]
 fn osv_boot() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("osv-boot", out.path()).unwrap();

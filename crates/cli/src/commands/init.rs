@@ -5,10 +5,12 @@
 //! ```
 //!
 //! Only names are looked at, and only such as stand in the tables here get into the file, with a few of `.env.NAME`:
-//! whoever wrote the project does not write its policy.
+//! whoever wrote the project does not write its policy. Settings that somebody names (`--from`) get into it too: told is
+//! how many, and each stands there with its origin.
 
 mod draft;
 mod project;
+mod settings;
 mod tool;
 
 use crate::{args::InitArgs, beside, say, shell::quote};
@@ -20,6 +22,7 @@ use palisade_process::{
     cgroup::{self, Need},
 };
 use project::{Project, Unfit};
+use settings::Settings;
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
@@ -36,11 +39,16 @@ pub(crate) fn init(args: &InitArgs) -> anyhow::Result<u8> {
     let looked = Project::look(&folder);
     let looked = looked.with_context(|| format!("host: cannot list {}", folder.display()))?;
     let project = looked.map_err(|unfit| refusal(&folder, unfit))?;
+    let settings = args.from.as_deref();
+    let settings = settings
+        .map(|file| Settings::read(file, &folder))
+        .transpose()?;
     let draft = Draft {
         project: &project,
         file: FILE,
-        is_for_agent: args.agent,
+        is_for_agent: args.agent || settings.is_some(),
         holds_memory: holds_memory(),
+        settings: settings.as_ref(),
     };
     if args.print {
         return say::print(&draft.to_string(), "the policy");
@@ -115,5 +123,15 @@ fn tell(folder: &Path, project: &Project, draft: &Draft<'_>) {
         "wrote {}{found}",
         visible(&file.to_string_lossy())
     ));
+    if let Some(settings) = draft.settings {
+        let grants = settings.write.len() + settings.read.len() + settings.connect.len();
+        say::line(&format!(
+            "of {}'s settings: {grants} granted, {} protected, {} left out, each told in the file: read it first, above all if \
+             the settings came with the project",
+            settings.of,
+            settings.protect.len(),
+            settings.left.len()
+        ));
+    }
     say::line(&format!("next: {go}{}", draft.example()));
 }

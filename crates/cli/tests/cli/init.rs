@@ -10,6 +10,9 @@ cases![
     a_link_in_its_place_is_not_followed,
     all_of_a_home_is_no_project,
     what_is_printed_is_what_is_written,
+    settings_of_an_agent_become_a_policy,
+    settings_cannot_write_more_than_values,
+    settings_that_are_none_are_refused,
 ];
 
 /// A project in C, whose build runs what it has built.
@@ -133,4 +136,83 @@ fn what_is_printed_is_what_is_written(fixture: &Fixture) {
     assert!(!fixture.exists("checkout/policy.toml"));
     in_checkout(fixture, &["init"]);
     assert_eq!(fixture.read("checkout/policy.toml"), printed.text());
+}
+
+fn settings_of_an_agent_become_a_policy(fixture: &Fixture) {
+    make_project(fixture);
+    fixture.make_folder("other");
+    fixture.write("checkout/ci/lock", "as it was\n");
+    let settings = r#"{
+        "permissions": {"allow": ["Bash(make:*)"], "deny": ["Edit(ci/**)"]},
+        "sandbox": {"filesystem": {"allowWrite": ["../other"]}, "network": {"allowedDomains": ["docs.example"]}}
+    }"#;
+    fixture.write("checkout/.claude/settings.json", settings);
+    let told = in_checkout(fixture, &["init", "--from", ".claude/settings.json"]);
+    assert!(told.status.success(), "{told:?}");
+    for words in [
+        "of Claude Code's settings: 2 granted, 1 protected, 1 left out",
+        "read it first",
+    ] {
+        assert!(told.stderr.contains(words), "{words}: {told:?}");
+    }
+    let policy = fixture.read("checkout/policy.toml");
+    for line in [
+        "\"tcp://docs.example:443\"",
+        "#   Bash(make:*): a rule for commands",
+    ] {
+        assert!(policy.contains(line), "{line}: {policy}");
+    }
+    // Names are looked up at the start: this one nobody has.
+    let without = policy.replace("\"tcp://docs.example:443\",", "");
+    fixture.write("checkout/policy.toml", &without);
+    let tried = run_by_policy(
+        fixture,
+        &["sh", "-c", "echo x >../other/made; echo x >ci/lock; make"],
+    );
+    assert!(tried.status.success(), "{tried:?}");
+    assert_eq!(fixture.read("other/made"), "x\n");
+    assert_eq!(fixture.read("checkout/ci/lock"), "as it was\n");
+}
+
+/// Who wrote the settings does not write the policy, nor on the terminal.
+fn settings_cannot_write_more_than_values(fixture: &Fixture) {
+    make_project(fixture);
+    fixture.make_folder("a\"]\nwrite = [\"b");
+    let settings = r#"{"filesystem": {
+        "allowWrite": ["../a\"]\nwrite = [\"b", "x\n[grants]\nread = [\"y\"]\u001b[2J", "."],
+        "denyWrite": ["c\"]\nexec = [\"d"]},
+        "network": {"allowedDomains": ["e\"]\nlisten = [\"tcp://*:1"]}}"#;
+    fixture.write("settings.json", settings);
+    let told = in_checkout(fixture, &["init", "--from", "../settings.json"]);
+    assert!(told.status.success(), "{told:?}");
+    let policy = fixture.read("checkout/policy.toml");
+    assert!(!policy.contains('\u{1b}'), "{policy:?}");
+    let lines = policy.lines().filter(|line| !line.starts_with('#'));
+    let keys: Vec<_> = lines.filter(|line| line.contains(" = ")).collect();
+    for key in ["read = ", "listen = ", "exec = [\"d"] {
+        assert!(!keys.iter().any(|line| line.starts_with(key)), "{policy}");
+    }
+    assert_eq!(
+        keys.iter()
+            .filter(|line| line.starts_with("write = "))
+            .count(),
+        1,
+        "{policy}"
+    );
+    run_by_policy(fixture, &["true"]).is(0);
+}
+
+fn settings_that_are_none_are_refused(fixture: &Fixture) {
+    make_project(fixture);
+    fixture.write("settings.json", "{\"theme\": \"dark\"}");
+    for (file, words) in [
+        ("../settings.json", "Claude Code"),
+        ("Makefile", "neither JSON nor TOML"),
+        ("none.json", "cannot read none.json"),
+    ] {
+        let told = in_checkout(fixture, &["init", "--from", file]);
+        assert_eq!(told.status.code(), Some(125), "{told:?}");
+        assert!(told.stderr.contains(words), "{told:?}");
+    }
+    assert!(!fixture.exists("checkout/policy.toml"));
 }

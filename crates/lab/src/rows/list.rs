@@ -3,13 +3,13 @@
 
 use super::{
     Method, Row, boot, calls, conformance, counts, network, osv, pictures, serve, start, sva,
-    syscalls, ukvm,
+    syscalls, ukvm, watch,
 };
 use std::time::Duration;
 
 /// Name, seconds that it takes at most, about, and what it runs.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 41] = [
+pub(super) static ROWS: [Row; 42] = [
     row("start", 20, "run `true` to its end, everything isolated", &start::Start),
     row("syscalls", 60, "the cost of single system calls, once the guest runs (SVA-OS 2009, table 5)", &syscalls::SYSCALLS),
     row("mk-1", 360, "test suites inside and outside: equal lists of results (µKVM 2006, table 1)", &conformance::Conformance),
@@ -21,6 +21,7 @@ pub(super) static ROWS: [Row; 41] = [
     row("mk-9", 10, "memory with 1000 files open and everything on (µKVM 2006, tables 7 to 9)", &ukvm::MEMORY_1000),
     row("sva-f4", 40, "read and write whole files of 4 KB to 4 MB (SVA-OS 2009, figure 4)", &sva::BANDWIDTH),
     row("sva-t3", 300, "whole programs at work: bzip2, lame, perl (SVA-OS 2009, table 3)", &sva::APPLICATIONS),
+    row("watch", 120, "to be told which files a program asks for: a build, and nothing but such calls", &watch::Watching),
     row("osv-boot", 20, "from a start to the first instruction of main (OSv 2013 and its README)", &boot::Boot),
     row("kp-5", 15, "a null call into a guest, 0 to 8 arguments (kernel plugins 2004, table 5)", &calls::Calls),
     row("counts", 20, "how many system calls a start of `true` takes, until nothing of it is left", &counts::Counts),

@@ -23,6 +23,7 @@ pub(crate) const LIBEXEC: &str = "PALISADE_LIBEXEC";
 pub struct Palisade {
     program: PathBuf,
     report: Option<PathBuf>,
+    watches: bool,
 }
 
 impl Palisade {
@@ -31,6 +32,7 @@ impl Palisade {
         Self {
             program,
             report: None,
+            watches: false,
         }
     }
 
@@ -38,6 +40,14 @@ impl Palisade {
     pub fn with_report(&self, path: PathBuf) -> Self {
         Self {
             report: Some(path),
+            ..self.clone()
+        }
+    }
+
+    /// The same, watching what files a command asks for.
+    pub fn with_watch(&self) -> Self {
+        Self {
+            watches: true,
             ..self.clone()
         }
     }
@@ -75,10 +85,10 @@ impl Palisade {
 
 impl Subject for Palisade {
     fn name(&self) -> &'static str {
-        if self.report.is_some() {
-            "palisade run --report"
-        } else {
-            "palisade run"
+        match (&self.report, self.watches) {
+            (_, true) => "palisade run --watch",
+            (Some(_), false) => "palisade run --report",
+            (None, false) => "palisade run",
         }
     }
 
@@ -98,6 +108,9 @@ impl Subject for Palisade {
         words.extend(network_flag(network));
         if let Some(report) = &self.report {
             words.extend(["--report".into(), report.into()]);
+        }
+        if self.watches {
+            words.push("--watch".into());
         }
         words.push("--".into());
         words.extend(words_of(command));

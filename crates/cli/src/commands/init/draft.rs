@@ -2,8 +2,10 @@
 
 use super::{
     project::{Project, TRUSTED},
+    settings::Settings,
     tool::Tool,
 };
+use palisade_policy::visible;
 use std::{collections::BTreeMap, fmt};
 
 /// A policy for a project.
@@ -15,6 +17,8 @@ pub(super) struct Draft<'a> {
     pub(super) is_for_agent: bool,
     /// A limit on memory starts on this machine.
     pub(super) holds_memory: bool,
+    /// What other settings allow.
+    pub(super) settings: Option<&'a Settings>,
 }
 
 /// Where a model is asked, as an example.
@@ -135,12 +139,17 @@ impl Draft<'_> {
     }
 
     fn write_grants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "[grants]\n# The project. What is written is executed where `exec` says.\nwrite = [\".\"]"
-        )?;
+        writeln!(f, "[grants]")?;
+        match self.is_read_only() {
+            true => writeln!(f, "# The project.\nread = [\".\"]")?,
+            false => writeln!(
+                f,
+                "# The project. What is written is executed where `exec` says."
+            )?,
+        }
+        self.write_written(f)?;
         let executed = self.executed();
-        if !executed.is_empty() {
+        if !executed.is_empty() && !self.is_read_only() {
             write_list(f, "exec", &executed)?;
         }
         self.write_protected(f)?;
@@ -151,7 +160,39 @@ impl Draft<'_> {
         self.write_network(f)
     }
 
+    fn is_read_only(&self) -> bool {
+        self.settings.is_some_and(|settings| settings.is_read_only)
+    }
+
+    /// Values of the settings for a key, as lines of its list.
+    fn of_settings(&self, values: fn(&Settings) -> &[String]) -> Vec<Line> {
+        let lines = self.settings.iter().flat_map(|settings| {
+            let why = format!("of {}'s settings", settings.of);
+            let values = values(settings).iter();
+            values.map(move |value| (value.clone(), why.clone()))
+        });
+        lines.collect()
+    }
+
+    fn write_written(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut written = self.of_settings(|settings| &settings.write);
+        match (self.is_read_only(), written.is_empty()) {
+            (true, true) => return Ok(()),
+            (false, true) => return writeln!(f, "write = [\".\"]"),
+            (true, false) => {}
+            (false, false) => written.insert(0, (".".to_owned(), "the project".to_owned())),
+        }
+        write_list(f, "write", &written)
+    }
+
     fn write_protected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_settings = self.of_settings(|settings| &settings.protect);
+        if self.is_read_only() {
+            return match of_settings.is_empty() {
+                true => Ok(()),
+                false => write_list(f, "protect", &of_settings),
+            };
+        }
         writeln!(
             f,
             "# To be read only: what somebody else runs or believes later. What is in it can be read: keep keys elsewhere.\n\
@@ -163,7 +204,11 @@ impl Draft<'_> {
                 "# Git's hooks and settings stay as they are unasked, but for those of submodules and of repositories in this one."
             )?;
         }
-        write_list(f, "protect", &self.protected())?;
+        let mut protected = self.protected();
+        let is_new = |line: &Line| protected.iter().all(|known| known.0 != line.0);
+        let of_settings: Vec<_> = of_settings.into_iter().filter(is_new).collect();
+        protected.extend(of_settings);
+        write_list(f, "protect", &protected)?;
         for link in &self.project.links {
             writeln!(
                 f,
@@ -181,14 +226,20 @@ impl Draft<'_> {
 
     /// What is installed by links to a cache is the cache's own files.
     fn write_linked(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let read = self.of_settings(|settings| &settings.read);
         if self.project.linked.is_empty() {
-            return Ok(());
+            return match read.is_empty() {
+                true => Ok(()),
+                false => write_list(f, "read-if-there", &read),
+            };
         }
         let folders: Vec<_> = self
             .project
             .linked
             .iter()
-            .map(|one| format!("\"{one}\""))
+            .copied()
+            .chain(read.iter().map(|(value, _)| value.as_str()))
+            .map(quoted)
             .collect();
         writeln!(
             f,
@@ -199,6 +250,14 @@ impl Draft<'_> {
     }
 
     fn write_network(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let granted = self.of_settings(|settings| &settings.connect);
+        if !granted.is_empty() {
+            writeln!(
+                f,
+                "# It can send whatever it reads wherever it may connect."
+            )?;
+            return write_list(f, "connect", &granted);
+        }
         let of_model = self.is_for_agent.then_some(MODEL);
         let hosts: Vec<_> = of_model
             .into_iter()
@@ -231,6 +290,18 @@ impl Draft<'_> {
         )
     }
 
+    /// What of the settings is no grant.
+    fn write_left(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(settings) = self.settings.filter(|settings| !settings.left.is_empty()) else {
+            return Ok(());
+        };
+        writeln!(f, "\n# Of {}'s settings, left out:", settings.of)?;
+        for (what, why) in &settings.left {
+            writeln!(f, "#   {}: {why}", visible(what))?;
+        }
+        Ok(())
+    }
+
     fn write_limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = match self.is_for_agent {
             true => "8h",
@@ -255,6 +326,7 @@ impl fmt::Display for Draft<'_> {
         self.write_profiles(f)?;
         self.write_grants(f)?;
         self.write_limits(f)?;
+        self.write_left(f)?;
         match self.is_for_agent {
             false => Ok(()),
             true => writeln!(
@@ -264,6 +336,11 @@ impl fmt::Display for Draft<'_> {
             ),
         }
     }
+}
+
+/// A value as TOML has it.
+fn quoted(value: &str) -> String {
+    toml_edit::Value::from(value).to_string()
 }
 
 /// One value a line, comments in one column.
@@ -276,7 +353,7 @@ fn write_list(f: &mut fmt::Formatter<'_>, key: &str, lines: &[Line]) -> fmt::Res
         + 3;
     writeln!(f, "{key} = [")?;
     for (value, why) in lines {
-        let value = format!("\"{value}\",");
+        let value = format!("{},", quoted(value));
         writeln!(f, "    {value:<width$} # {why}")?;
     }
     writeln!(f, "]")
@@ -302,6 +379,7 @@ mod tests {
             file: "policy.toml",
             is_for_agent,
             holds_memory,
+            settings: None,
         };
         draft.to_string()
     }

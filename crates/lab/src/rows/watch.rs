@@ -1,0 +1,239 @@
+//! `watch`: what it costs to be told which files a program asks for.
+//!
+//! The worst there is, a program that does nothing but name files; and a build, in which compilers are started, look for
+//! headers and write. Beside them strace(1), by which people look at the same without any wall.
+
+use super::{
+    BARE, Extent, Method, PALISADE, Prepared, TO_BE_SET, Tools, policies, ratio_cell, watch_all,
+};
+use crate::{
+    Warning,
+    figure::{Figure, Target},
+    measure::Schedule,
+    network::Network,
+    notation::milliseconds,
+    program::Program,
+    sample::{Contender, Samples, Unit},
+    subjects::{Bare, Subject, on_path, version_by},
+    table::Table,
+    trial::TimedProgram,
+    workloads::Workloads,
+};
+use palisade_policy::Policy;
+use palisade_wall::Command;
+use std::{ffi::OsString, path::Path};
+
+pub(super) struct Watching;
+
+const WALL: &str = "wall";
+const WATCHED: &str = "palisade run --watch";
+const STRACE: &str = "strace -f";
+/// The most that a build may take.
+const MOST: f64 = 3.0;
+
+/// One line of the table.
+struct Job {
+    title: &'static str,
+    program: &'static str,
+    /// How often what it does is done, in full.
+    times: usize,
+    /// Lays out so many; gives the arguments.
+    lay_out: fn(&Workloads, usize) -> anyhow::Result<Vec<OsString>>,
+    target: Option<Target>,
+}
+
+const JOBS: [Job; 2] = [
+    Job {
+        title: "attributes of a file, again and again",
+        program: "perl",
+        times: 100_000,
+        lay_out: |_, times| {
+            let code = format!("for (1..{times}) {{ stat '/usr/bin/env' or die }}");
+            Ok(vec!["-e".into(), code.into()])
+        },
+        target: None,
+    },
+    Job {
+        title: "a build in C",
+        program: "sh",
+        times: 40,
+        lay_out: lay_out_build,
+        target: Some(Target::AtMostTimesBare(MOST)),
+    },
+];
+
+fn lay_out_build(workloads: &Workloads, files: usize) -> anyhow::Result<Vec<OsString>> {
+    let folder = workloads.files_folder();
+    for number in 0..files {
+        let code = format!(
+            "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+             int part_{number}(const char *text) {{ return printf(\"%zu %d\\n\", strlen(text), getpid()); }}\n"
+        );
+        workloads.add_source(&format!("{number}.c"), &code)?;
+    }
+    let folder = folder.display();
+    let script = format!(
+        "export PATH=/usr/bin:/bin; set -e; cd {folder}; for one in *.c; do gcc -O1 -c -o ${{one%.c}}.o $one; done; \
+         gcc -shared -o all.so *.o; rm -f *.o all.so"
+    );
+    Ok(vec!["-c".into(), script.into()])
+}
+
+/// Writes down each call that names a file, of all processes.
+struct Strace;
+
+impl Subject for Strace {
+    fn name(&self) -> &'static str {
+        STRACE
+    }
+
+    fn command_line(
+        &self,
+        policy: &Policy,
+        command: &Command,
+        network: &Network,
+        room: &Path,
+    ) -> anyhow::Result<Vec<OsString>> {
+        let strace = ["strace", "-f", "-qq", "-e", "trace=file", "-o", "/dev/null"];
+        let bare = Bare.command_line(policy, command, network, room)?;
+        Ok(strace.into_iter().map(Into::into).chain(bare).collect())
+    }
+}
+
+impl Method for Watching {
+    fn prepare(&self, tools: &Tools, _budget: std::time::Duration) -> anyhow::Result<Prepared> {
+        let workloads = Workloads::new()?;
+        workloads.add_files(0)?;
+        let mut prepared = Prepared::new(schedule(), workloads);
+        let policy = policies::writing(&prepared.workloads);
+        let watched = tools.palisade.with_watch();
+        let mut subjects: Vec<&dyn Subject> = vec![&Bare, &tools.palisade, &watched];
+        match on_path("strace") {
+            Some(_) => subjects.push(&Strace),
+            None => prepared.warnings.push(Warning::ProgramAbsent {
+                program: "strace",
+                install: "apt-get install strace",
+            }),
+        }
+        for job in &JOBS {
+            let program = on_path(job.program)
+                .ok_or_else(|| anyhow::anyhow!("host: {} is not installed", job.program))?;
+            let command = Command {
+                program: program.into(),
+                arguments: (job.lay_out)(&prepared.workloads, job.times_of(tools.extent))?,
+            };
+            for subject in &subjects {
+                let trial = TimedProgram(Program::in_subject(*subject, &policy, &command)?);
+                let contender = Contender::new(job.title, subject.name());
+                prepared.trials.push((contender, Box::new(trial)));
+            }
+        }
+        let contenders = prepared.trials.iter().map(|(contender, _)| contender);
+        prepared.schedule.watched = watch_all(contenders, WALL);
+        Ok(prepared)
+    }
+
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        let version = |program: &'static str| {
+            let found = on_path(program);
+            (
+                program,
+                found.and_then(|path| version_by(&path, "--version")),
+            )
+        };
+        vec![version("strace"), version("gcc")]
+    }
+
+    fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
+        let contenders = samples.contenders().iter();
+        let figures: Vec<_> = contenders.map(|one| figure(samples, one)).collect();
+        let title =
+            "ms with no wall, and times as much behind it, watched, and under strace:".to_owned();
+        let table = table(&figures);
+        (figures, vec![(title, table)])
+    }
+}
+
+impl Job {
+    fn times_of(&self, extent: Extent) -> usize {
+        let part = match extent {
+            Extent::Full => 1,
+            Extent::Quick => 4,
+            Extent::Tiny => 20,
+        };
+        self.times / part
+    }
+}
+
+fn schedule() -> Schedule {
+    Schedule {
+        warm_up_rounds: 1,
+        least_rounds: 6,
+        most_rounds: 50,
+        budget: TO_BE_SET,
+        relative_width: 0.01,
+        watched: Vec::new(),
+    }
+}
+
+fn figure(samples: &Samples, contender: &Contender) -> Figure {
+    let bare = Contender::new(&contender.workload, BARE);
+    let baseline = (*contender != bare).then_some(&bare);
+    let job = JOBS.iter().find(|job| job.title == contender.workload);
+    let is_watched = contender.subject == WATCHED;
+    let target = job.filter(|_| is_watched).and_then(|job| job.target);
+    Figure::of(
+        samples,
+        contender,
+        baseline,
+        (WALL, Unit::Microseconds),
+        target,
+    )
+}
+
+fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new([
+        "", "bare ms", "palisade", "watched", "95 %", "target", "", STRACE,
+    ]);
+    for job in &JOBS {
+        let find = |subject: &str| {
+            let contender = Contender::new(job.title, subject);
+            figures.iter().find(|figure| figure.contender == contender)
+        };
+        let bare = find(BARE).and_then(|figure| figure.summary.as_ref());
+        let watched = find(WATCHED);
+        table.line([
+            job.title.to_owned(),
+            bare.map_or_else(String::new, |summary| milliseconds(summary.median)),
+            ratio_cell(find(PALISADE)),
+            ratio_cell(watched),
+            watched.map_or_else(String::new, Figure::ratio_interval),
+            job.target.map_or_else(String::new, |_| format!("≤ {MOST}")),
+            watched.map_or_else(String::new, Figure::verdict_cell),
+            ratio_cell(find(STRACE)),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{rows::present_on_terminal, sample::Reading};
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let subjects = [BARE, PALISADE, WATCHED, STRACE];
+        let contenders = JOBS
+            .iter()
+            .flat_map(|job| subjects.map(|one| Contender::new(job.title, one)));
+        let mut samples = Samples::new(contenders.collect());
+        for round in 0..20 {
+            let of_round = [90e3, 92e3, 1800e3, 4100e3, 1210e3, 1250e3, 1600e3, 3100e3]
+                .map(|us| vec![Reading::one_us(WALL, us + f64::from(round))]);
+            samples.push_round(of_round.to_vec());
+        }
+        let (_, text) = present_on_terminal(&Watching, &samples);
+        insta::assert_snapshot!(text);
+    }
+}
