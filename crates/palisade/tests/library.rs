@@ -61,6 +61,20 @@ fn a_guest_connects_where_it_was_granted_and_nowhere_else() {
 }
 
 #[test]
+fn files_that_a_watched_guest_asks_for_are_told() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = folder.path().canonicalize().unwrap().join("file");
+    fs::write(&path, "").unwrap();
+    let cat = |guest: palisade::Builder| guest.arg(&path).spawn().unwrap().wait().unwrap();
+    let watched = cat(Domain::builder("cat").stderr(Stdio::null()).watch());
+    assert_eq!(watched.denials.len(), 1, "{watched:?}");
+    let flag = format!("--read {}", path.display());
+    assert_eq!(watched.denials[0].grant, Some(flag));
+    let other = cat(Domain::builder("cat").stderr(Stdio::null()));
+    assert_eq!(other.denials, []);
+}
+
+#[test]
 fn a_guest_listens_where_it_was_granted() {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -58,27 +58,27 @@ const ALL_BELOW: &[(&str, Advice)] = &[
     ("/etc/ssl/private", SECRET),
 ];
 
-/// Names below which programs keep keys and passwords, wherever they lie.
-const SECRETS: [&str; 18] = [
-    ".aws",
-    ".azure",
-    ".docker",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".mozilla",
-    ".my.cnf",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pgpass",
-    ".pki",
-    ".pypirc",
-    ".ssh",
-    ".thunderbird",
-    ".vault-token",
-    "keyrings",
+/// Names below which programs keep keys, passwords and what was typed, wherever they lie.
+#[rustfmt::skip]
+const SECRETS: [&str; 38] = [
+    ".aws", ".azure", ".boto", ".docker", ".env", ".git-credentials", ".gnupg", ".kube", ".mozilla", ".my.cnf", ".netrc",
+    ".npmrc", ".password-store", ".pgpass", ".pki", ".pypirc", ".s3cfg", ".ssh", ".terraform.d", ".thunderbird",
+    ".vault-token", "keyrings", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa",
+    ".bash_history", ".histfile", ".mysql_history", ".node_repl_history", ".psql_history", ".python_history",
+    ".sqlite_history", ".zsh_history", "fish_history",
+    ".claude", ".codex", ".gemini",
 ];
+
+/// The same below a home.
+#[rustfmt::skip]
+const SECRETS_OF_HOME: [&str; 12] = [
+    ".cargo/credentials", ".cargo/credentials.toml", ".config/BraveSoftware", ".config/chromium", ".config/gcloud",
+    ".config/gh", ".config/google-chrome", ".config/hub", ".config/op", ".config/rclone", ".gem/credentials",
+    ".m2/settings.xml",
+];
+
+/// Endings of files with keys.
+const OF_KEYS: [&str; 5] = ["jks", "kdbx", "key", "p12", "pfx"];
 
 /// Folders of a home that hold what all of its programs keep.
 const OF_HOME: [&str; 6] = [
@@ -114,13 +114,25 @@ fn of_home(path: &Path, home: Option<&Path>) -> Option<Advice> {
         return Some(HOMES);
     }
     let below = path.strip_prefix(home?).ok()?;
+    if SECRETS_OF_HOME
+        .iter()
+        .any(|secret| below.starts_with(secret))
+    {
+        return Some(SECRET);
+    }
     let is_whole = OF_HOME.iter().any(|name| below == Path::new(name));
     is_whole.then_some(SECRET)
 }
 
 fn of_names(path: &Path) -> Option<Advice> {
     let is_secret = |name: &std::ffi::OsStr| SECRETS.iter().any(|secret| name == *secret);
-    path.iter().any(is_secret).then_some(SECRET)
+    let ends_as_key = || {
+        let ending = path.extension();
+        OF_KEYS
+            .iter()
+            .any(|of_keys| ending == Some(std::ffi::OsStr::new(of_keys)))
+    };
+    (path.iter().any(is_secret) || ends_as_key()).then_some(SECRET)
 }
 
 /// A folder that everybody may write to and nobody empty; and what the machine keeps from some.

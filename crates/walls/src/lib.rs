@@ -23,6 +23,9 @@ const WALLS: &[&dyn Wall<Machine = Machine, Launcher = Launcher>] = &[
     &ProcessWall,
 ];
 
+const NOT_WATCHED: &str = "usage: --watch tells of the files that a native program asks for; a module asks its engine for \
+                           them, which has only what is granted";
+
 /// Makes the plan of the first wall that takes the command.
 ///
 /// # Errors
@@ -30,9 +33,13 @@ const WALLS: &[&dyn Wall<Machine = Machine, Launcher = Launcher>] = &[
 /// When the policy names what does not exist or asks for what can't be enforced here.
 pub fn make_plan(spec: &Spec<'_, Machine>) -> Result<Plan, Error> {
     for wall in WALLS {
-        if let Some(plan) = wall.plan(spec)? {
-            return Ok(plan);
+        let Some(plan) = wall.plan(spec)? else {
+            continue;
+        };
+        if spec.surroundings.watch && !plan.is_native() {
+            return Err(Error::new(Cause::Other, NOT_WATCHED));
         }
+        return Ok(plan);
     }
     Err(Error::new(
         Cause::Other,

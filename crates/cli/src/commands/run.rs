@@ -13,7 +13,7 @@ pub(super) mod terminal;
 
 use super::request::Request;
 use crate::{args::RunArgs, say};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
 use palisade_wall::{Cause, Error, Prepared, Report, Streams};
 use palisade_walls::Plan;
@@ -37,12 +37,6 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
         .serve_apart();
     let mut plan = request.plan_on(launcher.machine())?;
-    if args.watch && !plan.is_native() {
-        bail!(
-            "usage: --watch tells of the files that a native program asks for; a module asks its engine for them, which has \
-             only what is granted"
-        );
-    }
     // Before signals are caught: until then they end palisade, however long the compiler takes.
     let prepared = plan.prepare_in_time(&launcher, None)?;
     if let Some(problem) = &prepared.not_kept {

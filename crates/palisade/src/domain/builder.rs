@@ -26,6 +26,7 @@ pub struct Builder {
     policy: Policy,
     command: Command,
     name: Option<String>,
+    watches: bool,
     stdin: Stdio,
     stdout: Stdio,
     stderr: Stdio,
@@ -40,6 +41,7 @@ impl Builder {
             policy: Policy::default(),
             command: Command::new(program),
             name: None,
+            watches: false,
             stdin: Stdio::null(),
             stdout: Stdio::inherit(),
             stderr: Stdio::inherit(),
@@ -298,6 +300,13 @@ impl Builder {
         self
     }
 
+    /// Has the report tell of files that the guest asks for, which exist and are not granted. Each call of the guest's
+    /// that names a file takes longer for it. For native programs.
+    pub fn watch(mut self) -> Self {
+        self.watches = true;
+        self
+    }
+
     /// Where `palisade-worker` and `palisade-compiler` lie, which run WebAssembly. Without it they are
     /// looked for where the variable `PALISADE_LIBEXEC` says, else beside this program.
     pub fn libexec(mut self, folder: impl Into<PathBuf>) -> Self {
@@ -338,6 +347,7 @@ impl Builder {
             machine,
             surroundings: &Surroundings {
                 name: self.name.clone(),
+                watch: self.watches,
                 ..Surroundings::here(false)
             },
             libexec: self.libexec.as_deref(),

@@ -90,22 +90,20 @@ impl Notes {
         true
     }
 
+    fn has_room(&self, path: &Path) -> bool {
+        self.notes.len() < MOST && self.bytes + path.as_os_str().len() <= MOST_BYTES
+    }
+
     fn add(&mut self, path: PathBuf, wanted: Use, call: &'static str, process: Process) {
-        let at = self.notes.len();
-        if !self.takes(at, &path) {
-            self.more += 1;
-            return;
-        }
-        self.notes.insert(
-            path,
-            Note {
-                at,
-                wanted,
-                call,
-                process,
-                count: 1,
-            },
-        );
+        self.bytes += path.as_os_str().len();
+        let note = Note {
+            at: self.notes.len(),
+            wanted,
+            call,
+            process,
+            count: 1,
+        };
+        self.notes.insert(path, note);
     }
 
     fn show(&mut self, path: PathBuf, wanted: Use) {
@@ -198,9 +196,12 @@ impl Watch {
             Sorted::Made => notes.make(path),
             Sorted::Own if notes.has_made(&path) => {}
             Sorted::Own | Sorted::Missed => {
-                if !notes.again(&path, wanted)
-                    && let Some(process) = who()
-                {
+                if notes.again(&path, wanted) {
+                    return;
+                }
+                if !notes.has_room(&path) {
+                    notes.more += 1;
+                } else if let Some(process) = who() {
                     notes.add(path, wanted, call, process);
                 }
             }

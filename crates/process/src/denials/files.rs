@@ -194,6 +194,9 @@ impl Look<'_> {
             return Ok(None);
         };
         let found = self.find_or_parent(&host, asked.wanted)?;
+        if !may_have(&found, true) {
+            return Ok(None);
+        }
         let is_system = self.layout.place(path) == Place::System;
         let is_protected = self.layout.is_protected(path);
         let (reason, grants) = match (is_system, is_protected) {
@@ -288,6 +291,9 @@ impl Look<'_> {
 
     /// `inside` is where the guest looks for it, if not at its path.
     fn missing(&self, found: Found, inside: Option<&Path>, asked: Asked) -> Option<Lost> {
+        if !may_have(&found, asked.changes()) {
+            return None;
+        }
         let (why, is_granted) = match judge(&found, self.watched.home.as_deref()) {
             Advice::Grant => (None, true),
             Advice::Refuse(why) => (Some(why), false),
@@ -325,6 +331,18 @@ impl Look<'_> {
             (found, _) => found,
         }
     }
+}
+
+/// Whether palisade's own user could have it, by its mode: a grant gives nobody what is not his. Of groups it may be one of
+/// many.
+fn may_have(found: &Found, changes: bool) -> bool {
+    let user = rustix::process::geteuid();
+    let [owner, others] = match changes {
+        true => [0o200, 0o022],
+        false => [0o400, 0o044],
+    };
+    let is_own = found.uid == user.as_raw();
+    user.is_root() || found.mode & others != 0 || is_own && found.mode & owner != 0
 }
 
 /// Python does without, and says nothing.

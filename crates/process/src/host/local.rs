@@ -10,6 +10,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
+    cell::Cell,
     collections::{BTreeSet, VecDeque},
     ffi::{OsStr, OsString},
     os::fd::{AsFd, OwnedFd},
@@ -18,6 +19,10 @@ use std::{
 
 /// As many links as the kernel follows.
 const MOST_LINKS: usize = 40;
+/// Folders that lie in one another.
+const MOST_DEPTH: usize = 128;
+/// Names on all ways together: who names long ones is not to hold anybody up.
+const MOST_STEPS: usize = 200_000;
 
 /// Why nothing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +44,8 @@ impl From<Errno> for Missed {
 pub(crate) struct LocalMounts {
     /// By their number.
     ids: BTreeSet<u64>,
+    /// Names that may still be looked up.
+    steps: Cell<usize>,
 }
 
 impl LocalMounts {
@@ -48,6 +55,7 @@ impl LocalMounts {
             .filter(|mount| LOCAL.contains(&mount.kind.as_str()));
         Self {
             ids: local.map(|mount| mount.id).collect(),
+            steps: Cell::new(MOST_STEPS),
         }
     }
 
@@ -64,6 +72,11 @@ impl LocalMounts {
             if name == ".." {
                 folders.truncate((folders.len() - 1).max(1));
                 continue;
+            }
+            let left = self.steps.get().checked_sub(1).ok_or(Errno::NAMETOOLONG)?;
+            self.steps.set(left);
+            if folders.len() > MOST_DEPTH {
+                return Err(Errno::NAMETOOLONG.into());
             }
             let folder = folders.last().ok_or(Errno::NOENT)?;
             self.refuse_elsewhere(folder)?;
@@ -166,6 +179,25 @@ mod tests {
         assert_eq!(missed("a/file/x"), Missed::Errno(Errno::NOTDIR));
         assert_eq!(
             here().find(Path::new("/../..")).unwrap().canonical,
+            Path::new("/")
+        );
+    }
+
+    #[test]
+    fn long_ways_are_not_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let deep = base.join("a/".repeat(MOST_DEPTH));
+        std::fs::create_dir_all(&deep).unwrap();
+        let mounts = here();
+        assert_eq!(mounts.find(&deep), Err(Missed::Errno(Errno::NAMETOOLONG)));
+        mounts.steps.set(3);
+        assert_eq!(
+            mounts.find(&base.join("a/a")),
+            Err(Missed::Errno(Errno::NAMETOOLONG))
+        );
+        assert_eq!(
+            mounts.find(Path::new("/")).unwrap().canonical,
             Path::new("/")
         );
     }

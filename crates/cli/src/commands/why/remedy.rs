@@ -37,6 +37,9 @@ const WRITE: &str = "--write";
 /// A folder is granted instead of so many things in it.
 pub(super) const MANY: usize = 3;
 
+/// And if it holds so many times as much at most.
+const MOST_BESIDE: usize = 4;
+
 /// By its whole path, and never all there is.
 fn is_file(access: Access, value: &str) -> bool {
     value.starts_with('/') && parse(access, value).is_some_and(|grant| grant.host != Path::new("/"))
@@ -109,14 +112,15 @@ pub(super) fn missed(report: &Report) -> Vec<Missed> {
         }
     }
     let home = std::env::home_dir();
-    fold(all, &|folder| {
+    fold(all, &|folder, count| {
         let found = ThisHost.find(folder);
-        found.is_ok_and(|found| places::judge(&found, home.as_deref()) == Advice::Grant)
+        let is_granted = |found| places::judge(&found, home.as_deref()) == Advice::Grant;
+        found.is_ok_and(is_granted) && ThisHost.entries(folder).len() <= MOST_BESIDE * count
     })
 }
 
 /// Many things in one folder are the folder, where that may be advised; and what is granted with another is left out.
-fn fold(mut all: Vec<Missed>, may_be_granted: &dyn Fn(&Path) -> bool) -> Vec<Missed> {
+fn fold(mut all: Vec<Missed>, may_be_granted: &dyn Fn(&Path, usize) -> bool) -> Vec<Missed> {
     for flag in [WRITE, READ] {
         while let Some(folder) = crowded(&all, flag, may_be_granted) {
             let is_below = |one: &Missed| {
@@ -147,7 +151,11 @@ fn fold(mut all: Vec<Missed>, may_be_granted: &dyn Fn(&Path) -> bool) -> Vec<Mis
 }
 
 /// The deepest folder in which many things are missed.
-fn crowded(all: &[Missed], flag: &str, may_be_granted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+fn crowded(
+    all: &[Missed],
+    flag: &str,
+    may_be_granted: &dyn Fn(&Path, usize) -> bool,
+) -> Option<PathBuf> {
     let mut counts: BTreeMap<PathBuf, usize> = BTreeMap::new();
     let paths = all.iter().filter(|one| one.flag == flag);
     for path in paths.filter_map(Missed::path) {
@@ -156,9 +164,12 @@ fn crowded(all: &[Missed], flag: &str, may_be_granted: &dyn Fn(&Path) -> bool) -
         }
     }
     let many = counts.into_iter().filter(|(_, count)| *count >= MANY);
-    let mut many: Vec<_> = many.map(|(folder, _)| folder).collect();
-    many.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
-    many.into_iter().find(|folder| may_be_granted(folder))
+    let mut many: Vec<_> = many.collect();
+    many.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.components().count()));
+    let whole = many
+        .into_iter()
+        .find(|(folder, count)| may_be_granted(folder, *count));
+    whole.map(|(folder, _)| folder)
 }
 
 /// All of it on two lines, as it can be copied; nothing where there is no remedy.
@@ -260,7 +271,7 @@ mod tests {
             "--write /opt/tool/log",
             "--read /opt/tool/log",
         ]);
-        let is_tool = |folder: &Path| folder.starts_with("/opt/tool");
+        let is_tool = |folder: &Path, _| folder.starts_with("/opt/tool");
         let folded = fold(all, &is_tool);
         let expected = of_flags(&[
             "--read /home/ada/.gitconfig",
@@ -280,6 +291,6 @@ mod tests {
             "--write /a/y:/b/y",
             "--write /a/z:/b/z",
         ]);
-        assert_eq!(fold(all.clone(), &|_| true), all);
+        assert_eq!(fold(all.clone(), &|_, _| true), all);
     }
 }

@@ -136,6 +136,12 @@ fn describe(denial: &Denial) -> String {
     };
     let times = denial::times(denial).map_or_else(String::new, |times| format!(" {times}"));
     let what = visible(&denial.what);
+    if denial.probe && denial.address.is_none() && denial.call.is_some() {
+        return format!(
+            "{who} wanted {what}{times}: {}; most programs do without.",
+            reason_of(denial)
+        );
+    }
     if denial.probe && denial.address.is_none() {
         return format!(
             "{who} asked a name server{times}, and there is none: which name it was could not be seen, and nothing is lost \
