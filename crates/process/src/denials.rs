@@ -5,7 +5,7 @@ mod files;
 use crate::{
     broker::{Notes, Observed},
     cgroup,
-    host::{Host, LocalMounts, ThisHost},
+    host::LocalMounts,
     layout::Layout,
     plan::Watched,
     seen::{Execution, Seen},
@@ -49,8 +49,7 @@ pub(crate) fn of_domain(
 
 /// What a watched guest asked for in vain.
 pub(crate) fn of_files(notes: Notes, layout: &Layout, watched: &Watched) -> Vec<Denial> {
-    let mounts = ThisHost.mounts().unwrap_or_default();
-    files::denied(notes, layout, watched, &LocalMounts::of(&mounts))
+    files::denied(notes, layout, watched, &LocalMounts::here())
 }
 
 fn of_execution(execution: &Execution, layout: Option<&Layout>) -> Denial {

@@ -1,6 +1,9 @@
 //! System calls that name files: where in their arguments, and what for.
 
-use libc::{O_ACCMODE, O_CREAT, O_PATH, O_RDONLY, O_TMPFILE, O_TRUNC, c_long};
+use libc::{
+    AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, O_ACCMODE, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH,
+    O_RDONLY, O_TMPFILE, O_TRUNC, c_long,
+};
 
 /// A call that names files, or changes where relative paths begin.
 #[derive(Debug)]
@@ -9,7 +12,7 @@ pub(crate) struct FileCall {
     /// The kernel's name.
     pub(crate) name: &'static str,
     pub(crate) files: &'static [Named],
-    /// Which argument may have `AT_EMPTY_PATH`: then the file is one that is open.
+    /// Which argument has flags, among them `AT_EMPTY_PATH`, with which the file is one that is open.
     pub(crate) flags: Option<u8>,
 }
 
@@ -35,6 +38,24 @@ pub(crate) enum Purpose {
     OpenHow(u8),
 }
 
+/// Which the libc crate does not name everywhere.
+const FCHMODAT2: c_long = 452;
+
+impl FileCall {
+    /// Whether a link at the end of a path is followed, with these flags of the call's or of open(2).
+    pub(crate) fn follows(&self, file: &Named, flags: u64) -> bool {
+        let has = |flag: i32| flags as i32 & flag != 0;
+        match file.purpose {
+            Purpose::Name(_) => false,
+            Purpose::OpenFlags(_) | Purpose::OpenHow(_) => {
+                !has(O_NOFOLLOW) && !(has(O_CREAT) && has(O_EXCL))
+            }
+            Purpose::Is(_) if self.number == libc::SYS_linkat => has(AT_SYMLINK_FOLLOW),
+            Purpose::Is(_) => !has(AT_SYMLINK_NOFOLLOW),
+        }
+    }
+}
+
 /// What a guest wants of a file, the less first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Use {
@@ -44,6 +65,8 @@ pub(crate) enum Use {
     /// To make it, or to give its name to another file.
     Make,
     Write,
+    /// To take its name away, which is the folder's.
+    Remove,
 }
 
 impl Use {
@@ -76,7 +99,8 @@ const READ: Purpose = Purpose::Is(Use::Read);
 const WRITE: Purpose = Purpose::Is(Use::Write);
 const LOOK_AT_NAME: Purpose = Purpose::Name(Use::Look);
 const MAKE: Purpose = Purpose::Name(Use::Make);
-const REMOVE: Purpose = Purpose::Name(Use::Write);
+const REMOVE: Purpose = Purpose::Name(Use::Remove);
+const CHANGE_NAME: Purpose = Purpose::Name(Use::Write);
 
 macro_rules! call {
     ($name:ident($($file:expr),+)) => { call!($name($($file),+), None) };
@@ -115,6 +139,25 @@ pub(crate) const FILE_CALLS: &[FileCall] = &[
     },
     call!(SYS_truncate(here(0, WRITE))),
     call!(SYS_fchmodat(at(0, WRITE))),
+    call!(SYS_fchownat(at(0, WRITE)), Some(4)),
+    call!(SYS_utimensat(at(0, WRITE)), Some(3)),
+    call!(SYS_mknodat(at(0, MAKE))),
+    call!(SYS_statfs(here(0, LOOK))),
+    call!(SYS_setxattr(here(0, WRITE))),
+    call!(SYS_lsetxattr(here(0, CHANGE_NAME))),
+    call!(SYS_removexattr(here(0, WRITE))),
+    call!(SYS_lremovexattr(here(0, CHANGE_NAME))),
+    call!(SYS_getxattr(here(0, LOOK))),
+    call!(SYS_lgetxattr(here(0, LOOK_AT_NAME))),
+    call!(SYS_listxattr(here(0, LOOK))),
+    call!(SYS_llistxattr(here(0, LOOK_AT_NAME))),
+    call!(SYS_inotify_add_watch(here(1, READ))),
+    FileCall {
+        number: FCHMODAT2,
+        name: "fchmodat2",
+        files: &[at(0, WRITE)],
+        flags: Some(3),
+    },
     call!(SYS_mkdirat(at(0, MAKE))),
     call!(SYS_unlinkat(at(0, REMOVE))),
     call!(SYS_renameat2(at(0, REMOVE), at(2, MAKE))),
@@ -132,6 +175,12 @@ pub(crate) const FILE_CALLS_OLD: &[FileCall] = &[
     call!(SYS_access(here(0, LOOK))),
     call!(SYS_readlink(here(0, LOOK_AT_NAME))),
     call!(SYS_chmod(here(0, WRITE))),
+    call!(SYS_chown(here(0, WRITE))),
+    call!(SYS_lchown(here(0, CHANGE_NAME))),
+    call!(SYS_mknod(here(0, MAKE))),
+    call!(SYS_utime(here(0, WRITE))),
+    call!(SYS_utimes(here(0, WRITE))),
+    call!(SYS_futimesat(at(0, WRITE))),
     call!(SYS_mkdir(here(0, MAKE))),
     call!(SYS_rmdir(here(0, REMOVE))),
     call!(SYS_unlink(here(0, REMOVE))),

@@ -5,7 +5,8 @@ mod mounts;
 #[cfg(test)]
 pub(crate) mod table;
 
-pub(crate) use local::{LocalMounts, Missed};
+pub use local::LocalMounts;
+pub(crate) use local::Missed;
 pub(crate) use mounts::Mounts;
 
 use palisade_network::{Resolve, SystemResolver};

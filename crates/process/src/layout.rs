@@ -188,6 +188,14 @@ impl Layout {
         }
     }
 
+    /// Whether this is a place that the domain has from its start, or leads to one.
+    pub(crate) fn is_of_the_domain(&self, path: &Path) -> bool {
+        let places = self.mount_points.keys().chain(self.files.keys());
+        places
+            .chain(self.symlinks.keys())
+            .any(|place| place.starts_with(path))
+    }
+
     /// Whether this path is protected.
     pub(crate) fn is_protected(&self, guest: &Path) -> bool {
         let nearest = self.nearest(guest.ancestors());

@@ -91,7 +91,7 @@ mod wire;
 pub use broker::boundary;
 pub use confine::{ConfineError, Confinement};
 pub use domain::{Domain, DomainError, ReportHook};
-pub use host::{Entry, EntryKind, Found, Host, Identity, Kind, Mount, ThisHost};
+pub use host::{Entry, EntryKind, Found, Host, Identity, Kind, LocalMounts, Mount, ThisHost};
 pub use inside::{InnerNetwork, InnerSocket};
 pub use keeper::KeeperError;
 pub use launch::Launcher;

@@ -32,6 +32,7 @@ const WHOLE: &[(&str, Advice)] = &[
     ("/", EVERYBODYS),
     ("/boot", SETTINGS),
     ("/etc", SETTINGS),
+    ("/etc/ssh", SECRET),
     ("/home", HOMES),
     ("/media", EVERYBODYS),
     ("/mnt", EVERYBODYS),
@@ -60,9 +61,9 @@ const ALL_BELOW: &[(&str, Advice)] = &[
 
 /// Names below which programs keep keys, passwords and what was typed, wherever they lie.
 #[rustfmt::skip]
-const SECRETS: [&str; 38] = [
+const SECRETS: [&str; 39] = [
     ".aws", ".azure", ".boto", ".docker", ".env", ".git-credentials", ".gnupg", ".kube", ".mozilla", ".my.cnf", ".netrc",
-    ".npmrc", ".password-store", ".pgpass", ".pki", ".pypirc", ".s3cfg", ".ssh", ".terraform.d", ".thunderbird",
+    ".npmrc", ".password-store", ".pgpass", ".pki", ".pypirc", ".s3cfg", ".ssh", ".terraform.d", ".terraformrc", ".thunderbird",
     ".vault-token", "keyrings", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa",
     ".bash_history", ".histfile", ".mysql_history", ".node_repl_history", ".psql_history", ".python_history",
     ".sqlite_history", ".zsh_history", "fish_history",
@@ -79,6 +80,9 @@ const SECRETS_OF_HOME: [&str; 12] = [
 
 /// Endings of files with keys.
 const OF_KEYS: [&str; 5] = ["jks", "kdbx", "key", "p12", "pfx"];
+
+/// Where homes are.
+const HOMES_LIE_IN: [&str; 2] = ["/home", "/var/home"];
 
 /// Folders of a home that hold what all of its programs keep.
 const OF_HOME: [&str; 6] = [
@@ -109,19 +113,32 @@ pub fn judge(found: &Found, home: Option<&Path>) -> Advice {
 }
 
 fn of_home(path: &Path, home: Option<&Path>) -> Option<Advice> {
-    let is_anybodys = path.parent() == Some(Path::new("/home"));
-    if is_anybodys || home.is_some_and(|home| home.starts_with(path)) {
+    let is_anybodys = |folder: &&str| path.parent() == Some(Path::new(folder));
+    if HOMES_LIE_IN.iter().any(|folder| is_anybodys(&folder)) {
         return Some(HOMES);
     }
-    let below = path.strip_prefix(home?).ok()?;
-    if SECRETS_OF_HOME
-        .iter()
-        .any(|secret| below.starts_with(secret))
-    {
-        return Some(SECRET);
+    if home.is_some_and(|home| home.starts_with(path)) {
+        return Some(HOMES);
     }
+    let below = path.strip_prefix(home_around(path, home)?).ok()?;
+    let is_secret = SECRETS_OF_HOME
+        .iter()
+        .any(|secret| below.starts_with(secret));
     let is_whole = OF_HOME.iter().any(|name| below == Path::new(name));
-    is_whole.then_some(SECRET)
+    (is_secret || is_whole).then_some(SECRET)
+}
+
+/// The home that a path lies in, whoever's.
+fn home_around<'a>(path: &'a Path, home: Option<&'a Path>) -> Option<&'a Path> {
+    let is_anybodys = |home: &&Path| {
+        let around = home.parent();
+        HOMES_LIE_IN
+            .iter()
+            .any(|folder| around == Some(Path::new(folder)))
+    };
+    let own = home.filter(|home| path.starts_with(home));
+    let roots = Some(Path::new("/root")).filter(|home| path.starts_with(home));
+    own.or_else(|| path.ancestors().find(is_anybodys)).or(roots)
 }
 
 fn of_names(path: &Path) -> Option<Advice> {

@@ -10,7 +10,7 @@ use super::{
     request::Source,
 };
 use crate::{
-    file_calls::{self, Named, Purpose, Use},
+    file_calls::{self, FileCall, Named, Purpose, Use},
     layout::{Layout, Place},
     lock::lock,
     paths::normalized,
@@ -26,10 +26,10 @@ use std::{
     sync::Mutex,
 };
 
-/// Different paths that notes are kept of, of each kind.
-const MOST: usize = 2048;
-/// All of their bytes.
-const MOST_BYTES: usize = 512 << 10;
+/// Different paths that notes are kept of, of each kind: a guest may name many that nobody has.
+const MOST: usize = 8192;
+/// Their bytes.
+const MOST_BYTES: usize = 1 << 20;
 /// As long as a path can be.
 const PATH_MAX: usize = 4096;
 /// Not files of anybody's: what of it a domain has is its own.
@@ -45,6 +45,7 @@ pub(crate) struct Notes {
     shown: BTreeMap<PathBuf, Use>,
     /// What the guest made in folders of its own.
     made: BTreeSet<PathBuf>,
+    /// Of all paths.
     bytes: usize,
     /// Calls beside those.
     pub(crate) more: u64,
@@ -57,6 +58,10 @@ pub(crate) struct Note {
     pub(crate) at: usize,
     /// The most of it.
     pub(crate) wanted: Use,
+    /// Some call would have followed a link there.
+    pub(crate) follows: bool,
+    /// Each was named from a folder on.
+    pub(crate) is_relative: bool,
     /// The first call, by the kernel's name.
     pub(crate) call: &'static str,
     /// Who made that.
@@ -70,36 +75,31 @@ impl Notes {
         (self.notes, self.shown)
     }
 
-    /// Whether there is room for one more.
-    fn takes(&mut self, count: usize, path: &Path) -> bool {
-        let bytes = self.bytes + path.as_os_str().len();
-        let has_room = count < MOST && bytes <= MOST_BYTES;
-        if has_room {
-            self.bytes = bytes;
-        }
-        has_room
+    /// Whether there is room for one more beside so many.
+    fn has_room(&self, count: usize, path: &Path) -> bool {
+        count < MOST && self.bytes + path.as_os_str().len() <= MOST_BYTES
     }
 
     /// Of a path that is there. `false` if there is no note of it yet.
-    fn again(&mut self, path: &Path, wanted: Use) -> bool {
+    fn again(&mut self, path: &Path, asked: Asked) -> bool {
         let Some(note) = self.notes.get_mut(path) else {
             return false;
         };
-        note.wanted = note.wanted.max(wanted);
+        note.wanted = note.wanted.max(asked.wanted);
+        note.follows |= asked.follows;
+        note.is_relative &= asked.is_relative;
         note.count += 1;
         true
     }
 
-    fn has_room(&self, path: &Path) -> bool {
-        self.notes.len() < MOST && self.bytes + path.as_os_str().len() <= MOST_BYTES
-    }
-
-    fn add(&mut self, path: PathBuf, wanted: Use, call: &'static str, process: Process) {
+    fn add(&mut self, path: PathBuf, asked: Asked, process: Process) {
         self.bytes += path.as_os_str().len();
         let note = Note {
             at: self.notes.len(),
-            wanted,
-            call,
+            wanted: asked.wanted,
+            follows: asked.follows,
+            is_relative: asked.is_relative,
+            call: asked.call,
             process,
             count: 1,
         };
@@ -109,19 +109,28 @@ impl Notes {
     fn show(&mut self, path: PathBuf, wanted: Use) {
         if let Some(known) = self.shown.get_mut(&path) {
             *known = (*known).max(wanted);
-        } else if self.takes(self.shown.len(), &path) {
+        } else if self.has_room(self.shown.len(), &path) {
+            self.bytes += path.as_os_str().len();
             self.shown.insert(path, wanted);
+        } else {
+            self.more += 1;
         }
     }
 
     fn make(&mut self, path: PathBuf) {
-        if !self.made.contains(&path) && self.takes(self.made.len(), &path) {
+        if self.made.contains(&path) {
+            return;
+        }
+        if self.has_room(self.made.len(), &path) {
+            self.bytes += path.as_os_str().len();
             self.made.insert(path);
+        } else {
+            self.more += 1;
         }
     }
 
     fn has_made(&self, path: &Path) -> bool {
-        self.made.len() >= MOST || path.ancestors().any(|path| self.made.contains(path))
+        path.ancestors().any(|path| self.made.contains(path))
     }
 }
 
@@ -147,6 +156,7 @@ fn sort(layout: &Layout, path: &Path, wanted: Use) -> Sorted {
         Place::System => Sorted::Had,
         Place::Granted { writable } if changes && !writable => Sorted::Missed,
         Place::Granted { .. } => Sorted::Shown,
+        Place::Own if layout.is_of_the_domain(path) => Sorted::Had,
         Place::Own if wanted == Use::Make => Sorted::Made,
         Place::Own => Sorted::Own,
         Place::None => Sorted::Missed,
@@ -159,6 +169,8 @@ struct Asked {
     wanted: Use,
     /// A link there is followed.
     follows: bool,
+    /// It was named from a folder on.
+    is_relative: bool,
     /// The kernel's name.
     call: &'static str,
 }
@@ -177,11 +189,7 @@ impl Watch {
         &self,
         layout: &Layout,
         path: &Path,
-        Asked {
-            wanted,
-            follows,
-            call,
-        }: Asked,
+        asked: Asked,
         who: impl FnOnce() -> Option<Process>,
     ) {
         let path = without_links(layout, path);
@@ -189,20 +197,20 @@ impl Watch {
             return;
         }
         let mut notes = lock(&self.0);
-        match sort(layout, &path, wanted) {
+        match sort(layout, &path, asked.wanted) {
             Sorted::Had => {}
-            Sorted::Shown if follows => notes.show(path, wanted),
+            Sorted::Shown if asked.follows => notes.show(path, asked.wanted),
             Sorted::Shown => {}
             Sorted::Made => notes.make(path),
             Sorted::Own if notes.has_made(&path) => {}
             Sorted::Own | Sorted::Missed => {
-                if notes.again(&path, wanted) {
+                if notes.again(&path, asked) {
                     return;
                 }
-                if !notes.has_room(&path) {
+                if !notes.has_room(notes.notes.len(), &path) {
                     notes.more += 1;
                 } else if let Some(process) = who() {
-                    notes.add(path, wanted, call, process);
+                    notes.add(path, asked, process);
                 }
             }
         }
@@ -242,16 +250,11 @@ impl Brokered<'_> {
             return;
         };
         for file in call.files {
-            if let Ok(Some((path, wanted))) = self.read_file(file) {
+            if let Ok(Some((path, asked))) = self.read_file(call, file) {
                 let who = || {
                     // What was read by a thread's number is surely its own only while it waits.
                     notify::is_waiting(shared.listener.as_fd(), self.call.id)
                         .then(|| guest::identify(&shared.maker, self.call.thread))
-                };
-                let asked = Asked {
-                    wanted,
-                    follows: !matches!(file.purpose, Purpose::Name(_)),
-                    call: call.name,
                 };
                 watch.note(layout, &path, asked, who);
             }
@@ -260,18 +263,20 @@ impl Brokered<'_> {
 
     /// The path of a file, and what is wanted of it. `None` where it does not matter: below a folder that is open
     /// lies what was granted with it.
-    fn read_file(&mut self, file: &Named) -> Result<Option<(PathBuf, Use)>, Errno> {
+    fn read_file(
+        &mut self,
+        call: &FileCall,
+        file: &Named,
+    ) -> Result<Option<(PathBuf, Asked)>, Errno> {
         let argument = |at: u8| self.call.arguments[usize::from(at)];
-        let wanted = match file.purpose {
-            Purpose::Is(wanted) | Purpose::Name(wanted) => wanted,
-            Purpose::OpenFlags(at) => Use::of_open(argument(at)),
+        let (wanted, flags) = match file.purpose {
+            Purpose::Is(wanted) | Purpose::Name(wanted) => (wanted, call.flags.map_or(0, argument)),
+            Purpose::OpenFlags(at) => (Use::of_open(argument(at)), argument(at)),
             Purpose::OpenHow(at) => {
                 let flags = self.call.read(argument(at), size_of::<u64>())?;
-                Use::of_open(
-                    flags
-                        .first_chunk()
-                        .map_or(0, |flags| u64::from_ne_bytes(*flags)),
-                )
+                let flags = flags.first_chunk();
+                let flags = flags.map_or(0, |flags| u64::from_ne_bytes(*flags));
+                (Use::of_open(flags), flags)
             }
         };
         let path = notify::read_text(self.call.thread, argument(file.path), PATH_MAX)?;
@@ -279,8 +284,14 @@ impl Brokered<'_> {
         if path.as_os_str().is_empty() {
             return Ok(None);
         }
+        let asked = Asked {
+            wanted,
+            follows: call.follows(file, flags),
+            is_relative: path.is_relative(),
+            call: call.name,
+        };
         if path.is_absolute() {
-            return Ok(Some((path.into(), wanted)));
+            return Ok(Some((path.into(), asked)));
         }
         let folder = file.folder.map(argument).map(|number| number as i32);
         let leaves = || path.iter().any(|part| part == "..");
@@ -289,7 +300,7 @@ impl Brokered<'_> {
             Some(_) if wanted < Use::Make && !leaves() => return Ok(None),
             Some(number) => self.open_folder(number)?,
         };
-        Ok(Some((base.join(path), wanted)))
+        Ok(Some((base.join(path), asked)))
     }
 
     fn working_folder(&mut self) -> Result<PathBuf, Errno> {

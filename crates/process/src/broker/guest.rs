@@ -133,6 +133,19 @@ pub(super) fn umask(maker: &Maker, thread: u32) -> Option<u32> {
     u32::from_str_radix(Status::of(maker, thread)?.field("Umask:")?, 8).ok()
 }
 
+/// Whether a thread has a signal to be delivered.
+pub(super) fn has_signal(maker: &Maker, thread: u32) -> bool {
+    let Some(status) = Status::of(maker, thread) else {
+        return false;
+    };
+    let [own, shared, blocked] = ["SigPnd:", "ShdPnd:", "SigBlk:"].map(|name| {
+        let mask = status.field(name);
+        mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
+            .unwrap_or(0)
+    });
+    (own | shared) & !blocked != 0
+}
+
 /// What proc_pid_status(5) says.
 struct Status(String);
 

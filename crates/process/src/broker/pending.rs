@@ -1,6 +1,6 @@
 //! Calls that wait: a second thread waits for all of them at once, and is there only while there are any.
 
-use super::{Shared, budget::Meter, repeated::Caller, small_thread};
+use super::{Shared, budget::Meter, guest, repeated::Caller, small_thread};
 use crate::lock::lock;
 use crate::sys::notify::{self, Notification};
 use rustix::{
@@ -19,6 +19,8 @@ use std::{
 /// How often to ask whether a caller still waits. A signal takes a call back, and nothing tells of
 /// that.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// `ERESTARTSYS`: the kernel begins the call anew, or has it fail with `EINTR`, as the signal's handler wants it.
+const RESTART: Errno = Errno::from_raw_os_error(512);
 /// Calls of one domain that wait at a time: each holds up to three descriptors of the supervisor's. What one sends stays
 /// with the guest meanwhile, or has its [`Room`](super::room::Room).
 const MOST: usize = 256;
@@ -228,6 +230,11 @@ impl Waiting {
         let result = match wait.deadline {
             _ if is_ready => (wait.again)(shared, &wait.socket),
             Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
+            // Where files are watched, a signal takes no call back.
+            _ if look && shared.watch.is_some() => {
+                let thread = self.call.thread;
+                guest::has_signal(&shared.maker, thread).then_some(Err(RESTART))
+            }
             _ => None,
         };
         if let Some(result) = result {

@@ -8,6 +8,7 @@ use crate::{
     file_calls::Use,
     host::{Found, Kind, LocalMounts, Missed},
     layout::{Layout, Place},
+    paths::join,
     places::{Advice, IN_PART, judge},
     plan::Watched,
 };
@@ -30,9 +31,11 @@ pub(super) fn denied(
     watched: &Watched,
     mounts: &LocalMounts,
 ) -> Vec<Denial> {
+    let home = watched.home.as_deref();
     let look = Look {
         layout,
         watched,
+        home: home.and_then(|home| Some(mounts.find(home).ok()?.canonical)),
         mounts,
     };
     let mut more = notes.more;
@@ -60,8 +63,8 @@ pub(super) fn denied(
     let told = lost.into_iter().map(Lost::told);
     let beside = [
         (
-            "more files, all different",
-            "the report tells only so many apart",
+            "more files, or names of none",
+            "only so many are told apart",
             more,
         ),
         (
@@ -84,6 +87,8 @@ pub(super) fn denied(
 struct Asked {
     at: usize,
     wanted: Use,
+    follows: bool,
+    is_relative: bool,
     call: Option<&'static str>,
     process: Option<Caller>,
     count: u64,
@@ -94,6 +99,8 @@ impl Asked {
         Self {
             at: note.at,
             wanted: note.wanted,
+            follows: note.follows,
+            is_relative: note.is_relative,
             call: Some(note.call),
             process: Some(note.process),
             count: note.count,
@@ -105,6 +112,8 @@ impl Asked {
         Self {
             at: usize::MAX,
             wanted,
+            follows: true,
+            is_relative: false,
             call: None,
             process: None,
             count: 1,
@@ -161,6 +170,7 @@ fn add(found: &mut BTreeMap<(PathBuf, bool), Lost>, lost: Lost) {
     match found.get_mut(&key) {
         Some(known) => {
             known.asked.count += lost.asked.count;
+            known.asked.at = known.asked.at.min(lost.asked.at);
             known.asked.wanted = known.asked.wanted.max(lost.asked.wanted);
         }
         None => drop(found.insert(key, lost)),
@@ -171,6 +181,8 @@ fn add(found: &mut BTreeMap<(PathBuf, bool), Lost>, lost: Lost) {
 struct Look<'a> {
     layout: &'a Layout,
     watched: &'a Watched,
+    /// Its user's, without links.
+    home: Option<PathBuf>,
     mounts: &'a LocalMounts,
 }
 
@@ -193,28 +205,25 @@ impl Look<'_> {
         let Some(host) = self.layout.host_path(path) else {
             return Ok(None);
         };
-        let found = self.find_or_parent(&host, asked.wanted)?;
+        let Some(found) = self.target(&host, &asked)? else {
+            return Ok(None);
+        };
+        let is_system = self.layout.place(path) == Place::System;
         if !may_have(&found, true) {
             return Ok(None);
         }
-        let is_system = self.layout.place(path) == Place::System;
-        let is_protected = self.layout.is_protected(path);
-        let (reason, grants) = match (is_system, is_protected) {
+        let Some(inside) = self.inside(&found.canonical) else {
+            return Ok(self.missing(found, None, asked));
+        };
+        let (reason, is_granted) = match (is_system, self.layout.is_protected(path)) {
             (true, _) => ("the system is shown for reading only", false),
             (_, true) => ("it is protected", false),
             _ => ("it is granted for reading only", true),
         };
-        let is_file = found
-            .canonical
-            .ends_with(path.file_name().unwrap_or_default());
-        let guest = match is_file {
-            true => Some(path),
-            false => path.parent(),
-        };
-        let grant = guest.filter(|_| grants).map(|guest| FileGrant {
+        let grant = is_granted.then(|| FileGrant {
             access: Access::Write,
-            host: found.canonical.clone(),
-            guest: (guest != found.canonical).then(|| guest.into()),
+            guest: (inside != found.canonical).then_some(inside),
+            host: found.canonical,
         });
         Ok(Some(Lost {
             probe: is_system || is_bytecode(path),
@@ -226,15 +235,23 @@ impl Look<'_> {
         }))
     }
 
+    /// Where the guest finds what lies there on the host.
+    fn inside(&self, on_host: &Path) -> Option<PathBuf> {
+        let places = self.layout.host_mounts();
+        let around = places.filter(|place| on_host.starts_with(&place.found.canonical));
+        let nearest = around.max_by_key(|place| place.found.canonical.components().count())?;
+        let below = on_host.strip_prefix(&nearest.found.canonical).ok()?;
+        Some(join(nearest.guest, below))
+    }
+
     /// Of what is granted: whether a link there leads to what is not.
     fn through_link(&self, path: &Path, asked: Asked) -> Result<Option<Lost>, Missed> {
         let Some(host) = self.layout.host_path(path) else {
             return Ok(None);
         };
         let found = self.mounts.find(&host)?;
-        let mut places = self.layout.host_mounts();
-        let is_shown = self.layout.shows(&found.canonical)
-            || places.any(|place| found.canonical.starts_with(&place.found.canonical));
+        let is_shown =
+            self.layout.shows(&found.canonical) || self.inside(&found.canonical).is_some();
         match is_shown {
             true => Ok(None),
             false => Ok(self.missing(found, None, asked)),
@@ -243,37 +260,34 @@ impl Look<'_> {
 
     /// Of what is not there, or is the domain's own.
     fn absent(&self, path: &Path, asked: Asked) -> Result<Option<Lost>, Missed> {
-        let changes = asked.changes();
-        let found = match self.find_or_parent(path, asked.wanted) {
-            Err(Missed::Errno(Errno::NOENT)) if !changes => match self.in_home(path) {
+        let target = match self.target(path, &asked) {
+            Err(Missed::Errno(Errno::NOENT)) if !asked.changes() => match self.in_home(path) {
                 Ok(found) => return Ok(self.missing(found, Some(path), asked)),
-                Err(_) => self.beside(path)?,
+                Err(_) if asked.is_relative => Some(self.beside(path)?),
+                Err(missed) => return Err(missed),
             },
-            found => found?,
+            target => target?,
+        };
+        let Some(found) = target else {
+            return Ok(None);
         };
         // A folder that the domain has of its own, to make others in.
         let leads = self.layout.place(&found.canonical) == Place::Own;
-        if leads && found.kind == Kind::Folder || self.layout.place(path) == Place::Own && changes {
+        if leads && found.kind == Kind::Folder {
             return Ok(None);
         }
-        let home = self.watched.home.as_deref();
-        let is_on_the_way = home.is_some_and(|home| home.starts_with(&found.canonical))
-            || found.canonical == Path::new("/");
-        if is_on_the_way && asked.wanted == Use::Look {
-            return Ok(None);
+        let is_own = self.layout.place(path) == Place::Own;
+        match is_own && asked.changes() {
+            true => Ok(None),
+            false => Ok(self.missing(found, None, asked)),
         }
-        Ok(self.missing(found, None, asked))
     }
 
     /// A path below what the guest takes for its home, as its user has it.
     fn in_home(&self, path: &Path) -> Result<Found, Missed> {
-        let Watched {
-            home, home_inside, ..
-        } = self.watched;
-        let below = home_inside
-            .as_ref()
-            .and_then(|inside| path.strip_prefix(inside).ok());
-        match home.as_ref().zip(below) {
+        let inside = self.watched.home_inside.as_ref();
+        let below = inside.and_then(|inside| path.strip_prefix(inside).ok());
+        match self.home.as_ref().zip(below) {
             Some((home, below)) if below != Path::new("") => self.mounts.find(&home.join(below)),
             _ => Err(Errno::NOENT.into()),
         }
@@ -294,14 +308,17 @@ impl Look<'_> {
         if !may_have(&found, asked.changes()) {
             return None;
         }
-        let (why, is_granted) = match judge(&found, self.watched.home.as_deref()) {
-            Advice::Grant => (None, true),
-            Advice::Refuse(why) => (Some(why), false),
+        let home = self.home.as_deref();
+        let leads_home = home.is_some_and(|home| home.starts_with(&found.canonical));
+        let is_look = asked.wanted == Use::Look && found.kind == Kind::Folder;
+        if is_look && (leads_home || found.canonical == Path::new("/")) {
+            return None;
+        }
+        let (reason, is_granted) = match judge(&found, home) {
+            Advice::Grant if is_look => (format!("it is not granted: {IN_PART}"), false),
+            Advice::Grant => ("it is not granted".into(), true),
+            Advice::Refuse(why) => (format!("it is not granted, and {why}: {IN_PART}"), false),
             Advice::Nothing => return None,
-        };
-        let reason = match why {
-            Some(why) => format!("it is not granted, and {why}: {IN_PART}"),
-            None => "it is not granted".into(),
         };
         let access = match asked.changes() {
             true => Access::Write,
@@ -322,13 +339,23 @@ impl Look<'_> {
         })
     }
 
-    /// What is there; where something is to be made and is not, its folder.
-    fn find_or_parent(&self, path: &Path, wanted: Use) -> Result<Found, Missed> {
-        match (self.mounts.find(path), path.parent()) {
-            (Err(Missed::Errno(Errno::NOENT)), Some(folder)) if wanted == Use::Make => {
-                self.mounts.find(folder)
-            }
-            (found, _) => found,
+    /// What a call would have to do with: its folder where that is to be changed. None where it would have failed with no wall, too: to make what is there, or to
+    /// follow a link that it does not follow.
+    fn target(&self, path: &Path, asked: &Asked) -> Result<Option<Found>, Missed> {
+        let found = match asked.follows {
+            true => self.mounts.find(path),
+            false => self.mounts.find_unlinked(path),
+        };
+        let folder = || {
+            let folder = path.parent().ok_or(Errno::NOENT)?;
+            Ok(Some(self.mounts.find(folder)?))
+        };
+        match (found, asked.wanted) {
+            (Err(Missed::Errno(Errno::NOENT)), Use::Make) => folder(),
+            (Ok(_) | Err(Missed::Errno(Errno::LOOP)), Use::Remove) => folder(),
+            (Err(Missed::Errno(Errno::LOOP)), _) => Ok(None),
+            (Ok(found), Use::Make) if found.kind == Kind::Folder => Ok(None),
+            (found, _) => Ok(Some(found?)),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! one. So each folder on the way is opened by itself, as a name in the one before, links are followed by hand, and no name
 //! is asked for where others than this kernel and its disks would answer. Nothing is mounted on the way either (autofs).
 
-use super::{Found, Mount, path_from};
+use super::{Found, Host, Mount, ThisHost, path_from};
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags},
     io::Errno,
@@ -41,7 +41,7 @@ impl From<Errno> for Missed {
 
 /// The mounts where this kernel alone answers, with its disks and memory.
 #[derive(Debug)]
-pub(crate) struct LocalMounts {
+pub struct LocalMounts {
     /// By their number.
     ids: BTreeSet<u64>,
     /// Names that may still be looked up.
@@ -49,6 +49,16 @@ pub(crate) struct LocalMounts {
 }
 
 impl LocalMounts {
+    /// Those of this process; none where nobody tells.
+    pub fn here() -> Self {
+        Self::of(&ThisHost.mounts().unwrap_or_default())
+    }
+
+    /// What lies at an absolute path, after links, if that is known here.
+    pub fn look(&self, path: &Path) -> Option<Found> {
+        self.find(path).ok()
+    }
+
     pub(crate) fn of(mounts: &[Mount]) -> Self {
         let local = mounts
             .iter()
@@ -61,6 +71,15 @@ impl LocalMounts {
 
     /// Finds what lies at an absolute path, after links.
     pub(crate) fn find(&self, path: &Path) -> Result<Found, Missed> {
+        self.find_with(path, true)
+    }
+
+    /// The same, if no link stands at its end.
+    pub(crate) fn find_unlinked(&self, path: &Path) -> Result<Found, Missed> {
+        self.find_with(path, false)
+    }
+
+    fn find_with(&self, path: &Path, follows: bool) -> Result<Found, Missed> {
         let mut folders = vec![Step::to(
             &rustix::fs::CWD,
             OsStr::new("/"),
@@ -87,7 +106,7 @@ impl LocalMounts {
             }
             self.refuse_elsewhere(&step)?;
             links += 1;
-            if links > MOST_LINKS {
+            if links > MOST_LINKS || !follows && rest.is_empty() {
                 return Err(Errno::LOOP.into());
             }
             let target = path_from(&rustix::fs::readlinkat(&step.file, "", Vec::new())?);
@@ -151,12 +170,8 @@ const LOCAL: [&str; 18] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Host, Kind, ThisHost};
+    use crate::host::Kind;
     use std::os::unix::fs::symlink;
-
-    fn here() -> LocalMounts {
-        LocalMounts::of(&ThisHost.mounts().unwrap())
-    }
 
     #[test]
     fn links_are_followed_as_the_kernel_does() {
@@ -167,18 +182,23 @@ mod tests {
         symlink("../a/b/..", base.join("a/up")).unwrap();
         symlink(base.join("a"), base.join("absolute")).unwrap();
         symlink("loop", base.join("loop")).unwrap();
-        let found = here().find(&base.join("absolute/up/../a/up/file")).unwrap();
+        let found = LocalMounts::here()
+            .find(&base.join("absolute/up/../a/up/file"))
+            .unwrap();
         assert_eq!(
             (found.canonical, found.kind),
             (base.join("a/file"), Kind::File)
         );
         assert_eq!(found.size_bytes, 2);
-        let missed = |path: &str| here().find(&base.join(path)).unwrap_err();
+        let missed = |path: &str| LocalMounts::here().find(&base.join(path)).unwrap_err();
         assert_eq!(missed("loop"), Missed::Errno(Errno::LOOP));
         assert_eq!(missed("a/none"), Missed::Errno(Errno::NOENT));
         assert_eq!(missed("a/file/x"), Missed::Errno(Errno::NOTDIR));
         assert_eq!(
-            here().find(Path::new("/../..")).unwrap().canonical,
+            LocalMounts::here()
+                .find(Path::new("/../.."))
+                .unwrap()
+                .canonical,
             Path::new("/")
         );
     }
@@ -189,7 +209,7 @@ mod tests {
         let base = folder.path().canonicalize().unwrap();
         let deep = base.join("a/".repeat(MOST_DEPTH));
         std::fs::create_dir_all(&deep).unwrap();
-        let mounts = here();
+        let mounts = LocalMounts::here();
         assert_eq!(mounts.find(&deep), Err(Missed::Errno(Errno::NAMETOOLONG)));
         mounts.steps.set(3);
         assert_eq!(
@@ -206,7 +226,7 @@ mod tests {
     fn nobody_else_is_asked() {
         for path in ["/proc/self/cwd", "/proc/1/status", "/sys/kernel"] {
             assert_eq!(
-                here().find(Path::new(path)),
+                LocalMounts::here().find(Path::new(path)),
                 Err(Missed::Elsewhere),
                 "{path}"
             );

@@ -121,13 +121,16 @@ impl Filter {
             Some(Rule::Always(action)) => Check::otherwise(action),
             None => return,
         };
-        check.otherwise = looked(check.otherwise);
-        if let Some(test) = except.filter(|_| check.cases.is_empty()) {
-            check = check.when([test], Action::Allow);
-        } else {
-            for case in &mut check.cases {
-                case.action = looked(case.action);
-            }
+        for case in &mut check.cases {
+            case.action = looked(case.action);
+        }
+        // Only what is allowed may be an exception, and whatever decides comes before it.
+        if check.otherwise == Action::Allow {
+            check = match except {
+                Some(test) => check.when([test], Action::Allow),
+                None => check,
+            };
+            check.otherwise = Action::Look;
         }
         self.set(number, check);
     }

@@ -7,12 +7,12 @@ use super::opens;
 use crate::denial;
 use palisade_policy::{Access, ConnectGrant, FileGrant, ListenGrant, visible};
 use palisade_process::{
-    Host, ThisHost,
+    Found, Host, Kind, LocalMounts, ThisHost,
     places::{self, Advice},
 };
 use palisade_wall::{Denial, Report};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -111,31 +111,67 @@ pub(super) fn missed(report: &Report) -> Vec<Missed> {
             all.push(grant);
         }
     }
-    let home = std::env::home_dir();
-    fold(all, &|folder, count| {
-        let found = ThisHost.find(folder);
-        let is_granted = |found| places::judge(&found, home.as_deref()) == Advice::Grant;
-        found.is_ok_and(is_granted) && ThisHost.entries(folder).len() <= MOST_BESIDE * count
-    })
+    fold(all, &Disk::new())
 }
 
-/// Many things in one folder are the folder, where that may be advised; and what is granted with another is left out.
-fn fold(mut all: Vec<Missed>, may_be_granted: &dyn Fn(&Path, usize) -> bool) -> Vec<Missed> {
-    for flag in [WRITE, READ] {
-        while let Some(folder) = crowded(&all, flag, may_be_granted) {
-            let is_below = |one: &Missed| {
-                one.flag == flag && one.path().is_some_and(|path| path.starts_with(&folder))
-            };
-            let first = all.iter().position(is_below).unwrap_or(all.len());
-            all.retain(|one| !is_below(one));
-            let value = FileGrant {
-                access: Access::Read,
-                host: folder.clone(),
-                guest: None,
-            };
-            let whole = Missed::read(&format!("{flag} {value}"));
-            whole.into_iter().for_each(|whole| all.insert(first, whole));
+/// What lies in folders that may be granted whole.
+trait Folders {
+    /// Names of what lies in a folder, each with whether it may be granted unasked; none where the folder may not.
+    fn entries(&self, folder: &Path) -> Option<Vec<(PathBuf, bool)>>;
+}
+
+/// This machine's, as far as nobody else is asked.
+struct Disk {
+    mounts: LocalMounts,
+    home: Option<PathBuf>,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let mounts = LocalMounts::here();
+        let home = std::env::home_dir().and_then(|home| mounts.look(&home));
+        Self {
+            home: home.map(|home| home.canonical),
+            mounts,
         }
+    }
+
+    fn look(&self, path: &Path) -> Option<Found> {
+        let found = self.mounts.look(path)?;
+        let is_itself = found.canonical == path;
+        let is_advised = places::judge(&found, self.home.as_deref()) == Advice::Grant;
+        (is_itself && is_advised).then_some(found)
+    }
+}
+
+impl Folders for Disk {
+    fn entries(&self, folder: &Path) -> Option<Vec<(PathBuf, bool)>> {
+        self.look(folder)?;
+        let entries = ThisHost.entries(folder).into_iter();
+        let paths = entries.map(|entry| folder.join(entry.name));
+        let judged = paths.map(|path| {
+            let found = self.look(&path);
+            (path, found.is_some_and(|found| found.kind == Kind::File))
+        });
+        Some(judged.collect())
+    }
+}
+
+/// Many things in one folder are the folder, where it holds little else; and what is granted with another is left out.
+fn fold(mut all: Vec<Missed>, folders: &dyn Folders) -> Vec<Missed> {
+    while let Some(folder) = crowded(&all, folders) {
+        let is_below = |one: &Missed| {
+            one.flag == READ && one.path().is_some_and(|path| path.starts_with(&folder))
+        };
+        let first = all.iter().position(is_below).unwrap_or(all.len());
+        all.retain(|one| !is_below(one));
+        let value = FileGrant {
+            access: Access::Read,
+            host: folder.clone(),
+            guest: None,
+        };
+        let whole = Missed::read(&format!("{READ} {value}"));
+        whole.into_iter().for_each(|whole| all.insert(first, whole));
     }
     let granted: Vec<_> = all.iter().map(|one| (one.flag, one.path())).collect();
     let has_wider = |one: &Missed| {
@@ -150,26 +186,31 @@ fn fold(mut all: Vec<Missed>, may_be_granted: &dyn Fn(&Path, usize) -> bool) -> 
     all.into_iter().filter(|one| !has_wider(one)).collect()
 }
 
-/// The deepest folder in which many things are missed.
-fn crowded(
-    all: &[Missed],
-    flag: &str,
-    may_be_granted: &dyn Fn(&Path, usize) -> bool,
-) -> Option<PathBuf> {
-    let mut counts: BTreeMap<PathBuf, usize> = BTreeMap::new();
-    let paths = all.iter().filter(|one| one.flag == flag);
-    for path in paths.filter_map(Missed::path) {
-        if let Some(folder) = path.parent() {
-            *counts.entry(folder.into()).or_default() += 1;
-        }
+/// The deepest folder in which many things are missed, and little else lies.
+fn crowded(all: &[Missed], folders: &dyn Folders) -> Option<PathBuf> {
+    let read = all.iter().filter(|one| one.flag == READ);
+    let asked: BTreeSet<_> = read.filter_map(Missed::path).collect();
+    let mut counts: BTreeMap<&Path, usize> = BTreeMap::new();
+    for folder in asked.iter().filter_map(|path| path.parent()) {
+        *counts.entry(folder).or_default() += 1;
     }
-    let many = counts.into_iter().filter(|(_, count)| *count >= MANY);
-    let mut many: Vec<_> = many.collect();
+    let mut many: Vec<_> = counts
+        .into_iter()
+        .filter(|(_, count)| *count >= MANY)
+        .collect();
     many.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.components().count()));
+    let is_whole = |folder: &Path, count: usize| {
+        let Some(entries) = folders.entries(folder) else {
+            return false;
+        };
+        let is_harmless =
+            |(path, is_advised): &(PathBuf, bool)| *is_advised || asked.contains(path);
+        entries.len() <= MOST_BESIDE * count && entries.iter().all(is_harmless)
+    };
     let whole = many
         .into_iter()
-        .find(|(folder, count)| may_be_granted(folder, *count));
-    whole.map(|(folder, _)| folder)
+        .find(|(folder, count)| is_whole(folder, *count));
+    whole.map(|(folder, _)| folder.into())
 }
 
 /// All of it on two lines, as it can be copied; nothing where there is no remedy.
@@ -256,8 +297,41 @@ mod tests {
             .collect()
     }
 
+    /// Of files that anybody may have, but for names that begin with a dot; of folders none that nobody asked for.
+    struct Tree(&'static [&'static str]);
+
+    impl Folders for Tree {
+        fn entries(&self, folder: &Path) -> Option<Vec<(PathBuf, bool)>> {
+            let below = self.0.iter().map(Path::new);
+            let paths = below.filter(|path| path.parent() == Some(folder));
+            let has_more = |path: &Path| {
+                self.0
+                    .iter()
+                    .any(|other| Path::new(other).parent() == Some(path))
+            };
+            let is_secret = |path: &Path| path.file_name().unwrap().as_encoded_bytes()[0] == b'.';
+            let judged = paths.map(|path| (path.into(), !has_more(path) && !is_secret(path)));
+            folder.starts_with("/opt").then(|| judged.collect())
+        }
+    }
+
     #[test]
     fn many_things_in_a_folder_are_the_folder() {
+        let tree = Tree(&[
+            "/opt/tool",
+            "/opt/tool/bin",
+            "/opt/tool/bin/t",
+            "/opt/tool/lib",
+            "/opt/tool/lib/a",
+            "/opt/tool/lib/b",
+            "/opt/tool/lib/c",
+            "/opt/tool/lib/d",
+            "/opt/tool/etc",
+            "/opt/x",
+            "/opt/y",
+            "/opt/hidden",
+            "/opt/hidden/z",
+        ]);
         let all = of_flags(&[
             "--read /home/ada/.gitconfig",
             "--read /opt/tool/lib/a",
@@ -271,8 +345,6 @@ mod tests {
             "--write /opt/tool/log",
             "--read /opt/tool/log",
         ]);
-        let is_tool = |folder: &Path, _| folder.starts_with("/opt/tool");
-        let folded = fold(all, &is_tool);
         let expected = of_flags(&[
             "--read /home/ada/.gitconfig",
             "--read /opt/tool",
@@ -281,16 +353,45 @@ mod tests {
             "--read /opt/y",
             "--write /opt/tool/log",
         ]);
-        assert_eq!(folded, expected);
+        assert_eq!(fold(all, &tree), expected);
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_not_opened() {
+        let asked = ["--read /opt/a", "--read /opt/b", "--read /opt/c"];
+        for tree in [
+            &["/opt/a", "/opt/b", "/opt/c", "/opt/.env"][..],
+            &["/opt/a", "/opt/b", "/opt/c", "/opt/d", "/opt/d/e"],
+            &[
+                "/opt/a", "/opt/b", "/opt/c", "/opt/1", "/opt/2", "/opt/3", "/opt/4", "/opt/5",
+                "/opt/6", "/opt/7", "/opt/8", "/opt/9", "/opt/10",
+            ],
+        ] {
+            let tree = Tree(tree);
+            assert_eq!(
+                fold(of_flags(&asked), &tree),
+                of_flags(&asked),
+                "{:?}",
+                tree.0
+            );
+        }
+        let written = of_flags(&["--write /opt/a", "--write /opt/b", "--write /opt/c"]);
+        let tree = Tree(&["/opt/a", "/opt/b", "/opt/c"]);
+        assert_eq!(
+            fold(written.clone(), &tree),
+            written,
+            "a folder's names are more than its files"
+        );
     }
 
     #[test]
     fn another_path_inside_stays_by_itself() {
         let all = of_flags(&[
-            "--write /a/x:/b/x",
-            "--write /a/y:/b/y",
-            "--write /a/z:/b/z",
+            "--read /opt/x:/b/x",
+            "--read /opt/y:/b/y",
+            "--read /opt/z:/b/z",
         ]);
-        assert_eq!(fold(all.clone(), &|_, _| true), all);
+        let tree = Tree(&["/opt/x", "/opt/y", "/opt/z"]);
+        assert_eq!(fold(all.clone(), &tree), all);
     }
 }
