@@ -346,7 +346,7 @@ impl Look<'_> {
             true => self.mounts.find(path),
             false => self.mounts.find_unlinked(path),
         };
-        let folder = || {
+        let folder = || -> Result<Option<Found>, Missed> {
             let folder = path.parent().ok_or(Errno::NOENT)?;
             Ok(Some(self.mounts.find(folder)?))
         };
