@@ -215,6 +215,10 @@ impl Look<'_> {
         let Some(inside) = self.inside(&found.canonical) else {
             return Ok(self.missing(found, None, asked));
         };
+        // A link may lead to what is granted.
+        if !self.layout.is_read_only(&inside) {
+            return Ok(None);
+        }
         let (reason, is_granted) = match (is_system, self.layout.is_protected(path)) {
             (true, _) => ("the system is shown for reading only", false),
             (_, true) => ("it is protected", false),
@@ -271,13 +275,13 @@ impl Look<'_> {
         let Some(found) = target else {
             return Ok(None);
         };
-        // A folder that the domain has of its own, to make others in.
-        let leads = self.layout.place(&found.canonical) == Place::Own;
-        if leads && found.kind == Kind::Folder {
-            return Ok(None);
-        }
-        let is_own = self.layout.place(path) == Place::Own;
-        match is_own && asked.changes() {
+        // A folder that the domain has of its own can be read, and some be written to.
+        let is_own = |path: &Path| self.layout.place(path) == Place::Own;
+        let is_had = match asked.changes() {
+            true => is_own(path),
+            false => is_own(&found.canonical) && found.kind == Kind::Folder,
+        };
+        match is_had {
             true => Ok(None),
             false => Ok(self.missing(found, None, asked)),
         }

@@ -17,9 +17,9 @@ use std::{
 };
 
 /// A flag, the key of a policy's `[grants]` that says the same, and whether it has such a value.
-type Kind = (&'static str, &'static str, fn(&str) -> bool);
+type GrantKind = (&'static str, &'static str, fn(&str) -> bool);
 
-const KINDS: [Kind; 5] = [
+const KINDS: [GrantKind; 5] = [
     (READ, "read", |value| is_file(Access::Read, value)),
     (WRITE, "write", |value| is_file(Access::Write, value)),
     ("--connect", "connect", |value| {
