@@ -44,7 +44,7 @@ struct Job {
 
 const JOBS: [Job; 2] = [
     Job {
-        title: "attributes of a file, again and again",
+        title: "stat, again and again",
         program: "perl",
         times: 100_000,
         lay_out: |_, times| {
