@@ -43,8 +43,8 @@
 //! | `reach`, `relay` | by which paths a guest reaches what; streams that it must not hold |
 //! | `layout`, `confine` | what lies where in a domain; what palisade's own parts keep of their rights |
 //! | `keeper`, `inside`, [`seccomp`], `machine`, `plan_error` | the keeper's other end; a domain's own network; filters; what this machine offers |
-//! | `view`, `steps`, [`cgroup`], `seen`, `record`, `sys` | the system view; steps as data; control groups; `unsafe` |
-//! | `host`, `address`, `clock`, `followed`, `parts`, `paths`, `wire` | what needs nothing of this crate |
+//! | `view`, `steps`, [`cgroup`], [`places`], `seen`, `record`, `sys` | the system view; steps as data; control groups; what may be advised; `unsafe` |
+//! | `host`, `address`, `clock`, `file_calls`, `followed`, `parts`, `paths`, `wire` | what needs nothing of this crate |
 
 mod address;
 mod broker;
