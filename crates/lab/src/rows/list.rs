@@ -21,7 +21,7 @@ pub(super) static ROWS: [Row; 42] = [
     row("mk-9", 10, "memory with 1000 files open and everything on (µKVM 2006, tables 7 to 9)", &ukvm::MEMORY_1000),
     row("sva-f4", 40, "read and write whole files of 4 KB to 4 MB (SVA-OS 2009, figure 4)", &sva::BANDWIDTH),
     row("sva-t3", 300, "whole programs at work: bzip2, lame, perl (SVA-OS 2009, table 3)", &sva::APPLICATIONS),
-    row("watch", 120, "to be told which files a program asks for: a build, and nothing but such calls", &watch::Watching),
+    row("watch", 120, "be told which files a program asks for: a build, and nothing but stat", &watch::Watching),
     row("osv-boot", 20, "from a start to the first instruction of main (OSv 2013 and its README)", &boot::Boot),
     row("kp-5", 15, "a null call into a guest, 0 to 8 arguments (kernel plugins 2004, table 5)", &calls::Calls),
     row("counts", 20, "how many system calls a start of `true` takes, until nothing of it is left", &counts::Counts),
