@@ -133,8 +133,18 @@ fn what_is_protected_has_no_flag(fixture: &Fixture) {
 /// The first thing that everybody tries.
 fn a_relative_path_where_the_folder_is_not_granted(fixture: &Fixture) {
     fixture.write("file", "");
-    let denied = script(fixture, &[], "cat file");
-    assert_eq!(told(fixture, &denied), ["the file ./file --read ./file"]);
+    fixture.write("a/b", "");
+    let denied = script(fixture, &[], "cat file a/../a/b; cat /a/b");
+    assert_eq!(
+        told(fixture, &denied),
+        [
+            "the file ./file --read ./file",
+            "the file ./a/b --read ./a/b"
+        ]
+    );
+    let flags = ["--cwd", "/"];
+    let elsewhere = script(fixture, &flags, "cat file");
+    assert_eq!(told(fixture, &elsewhere), [] as [&str; 0]);
 }
 
 fn a_relative_path_after_going_elsewhere(fixture: &Fixture) {

@@ -60,8 +60,8 @@ pub(crate) struct Note {
     pub(crate) wanted: Use,
     /// Some call would have followed a link there.
     pub(crate) follows: bool,
-    /// Each was named from a folder on.
-    pub(crate) is_relative: bool,
+    /// As it was named, if that was from the root as the working folder on: where a guest stands whose own is not granted.
+    pub(crate) relative: Option<PathBuf>,
     /// The first call, by the kernel's name.
     pub(crate) call: &'static str,
     /// Who made that.
@@ -81,13 +81,15 @@ impl Notes {
     }
 
     /// Of a path that is there. `false` if there is no note of it yet.
-    fn again(&mut self, path: &Path, asked: Asked) -> bool {
+    fn again(&mut self, path: &Path, asked: &Asked) -> bool {
         let Some(note) = self.notes.get_mut(path) else {
             return false;
         };
         note.wanted = note.wanted.max(asked.wanted);
         note.follows |= asked.follows;
-        note.is_relative &= asked.is_relative;
+        if note.relative.is_none() {
+            note.relative.clone_from(&asked.relative);
+        }
         note.count += 1;
         true
     }
@@ -98,7 +100,7 @@ impl Notes {
             at: self.notes.len(),
             wanted: asked.wanted,
             follows: asked.follows,
-            is_relative: asked.is_relative,
+            relative: asked.relative,
             call: asked.call,
             process,
             count: 1,
@@ -164,13 +166,13 @@ fn sort(layout: &Layout, path: &Path, wanted: Use) -> Sorted {
 }
 
 /// What a call asks of a path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Asked {
     wanted: Use,
     /// A link there is followed.
     follows: bool,
-    /// It was named from a folder on.
-    is_relative: bool,
+    /// See [`Note::relative`].
+    relative: Option<PathBuf>,
     /// The kernel's name.
     call: &'static str,
 }
@@ -204,7 +206,7 @@ impl Watch {
             Sorted::Made => notes.make(path),
             Sorted::Own if notes.has_made(&path) => {}
             Sorted::Own | Sorted::Missed => {
-                if notes.again(&path, asked) {
+                if notes.again(&path, &asked) {
                     return;
                 }
                 if !notes.has_room(notes.notes.len(), &path) {
@@ -287,7 +289,7 @@ impl Brokered<'_> {
         let asked = Asked {
             wanted,
             follows: call.follows(file, flags),
-            is_relative: path.is_relative(),
+            relative: None,
             call: call.name,
         };
         if path.is_absolute() {
@@ -299,6 +301,10 @@ impl Brokered<'_> {
             None => self.working_folder()?,
             Some(_) if wanted < Use::Make && !leaves() => return Ok(None),
             Some(number) => self.open_folder(number)?,
+        };
+        let asked = Asked {
+            relative: (base == Path::new("/")).then(|| path.into()),
+            ..asked
         };
         Ok(Some((base.join(path), asked)))
     }

@@ -88,7 +88,7 @@ struct Asked {
     at: usize,
     wanted: Use,
     follows: bool,
-    is_relative: bool,
+    relative: Option<PathBuf>,
     call: Option<&'static str>,
     process: Option<Caller>,
     count: u64,
@@ -100,7 +100,7 @@ impl Asked {
             at: note.at,
             wanted: note.wanted,
             follows: note.follows,
-            is_relative: note.is_relative,
+            relative: note.relative,
             call: Some(note.call),
             process: Some(note.process),
             count: note.count,
@@ -113,7 +113,7 @@ impl Asked {
             at: usize::MAX,
             wanted,
             follows: true,
-            is_relative: false,
+            relative: None,
             call: None,
             process: None,
             count: 1,
@@ -267,8 +267,10 @@ impl Look<'_> {
         let target = match self.target(path, &asked) {
             Err(Missed::Errno(Errno::NOENT)) if !asked.changes() => match self.in_home(path) {
                 Ok(found) => return Ok(self.missing(found, Some(path), asked)),
-                Err(_) if asked.is_relative => Some(self.beside(path)?),
-                Err(missed) => return Err(missed),
+                Err(missed) => match &asked.relative {
+                    Some(named) => Some(self.beside(named)?),
+                    None => return Err(missed),
+                },
             },
             target => target?,
         };
@@ -298,13 +300,10 @@ impl Look<'_> {
     }
 
     /// A relative path of a guest that does not stand where it was started, for that is not granted.
-    fn beside(&self, path: &Path) -> Result<Found, Missed> {
-        let folder = self.watched.started_in.as_deref();
-        let below = path.strip_prefix("/").ok();
-        match folder.zip(below) {
-            Some((folder, below)) => self.mounts.find(&folder.join(below)),
-            None => Err(Errno::NOENT.into()),
-        }
+    fn beside(&self, named: &Path) -> Result<Found, Missed> {
+        let folder = self.watched.started_in.as_ref();
+        let folder = folder.ok_or(Errno::NOENT)?;
+        self.mounts.find(&folder.join(named))
     }
 
     /// `inside` is where the guest looks for it, if not at its path.
