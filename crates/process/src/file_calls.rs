@@ -48,7 +48,7 @@ impl FileCall {
         match file.purpose {
             Purpose::Name(_) => false,
             Purpose::OpenFlags(_) | Purpose::OpenHow(_) => {
-                !has(O_NOFOLLOW) && !(has(O_CREAT) && has(O_EXCL))
+                !(has(O_NOFOLLOW) || has(O_CREAT) && has(O_EXCL))
             }
             Purpose::Is(_) if self.number == libc::SYS_linkat => has(AT_SYMLINK_FOLLOW),
             Purpose::Is(_) => !has(AT_SYMLINK_NOFOLLOW),

@@ -114,7 +114,7 @@ pub fn judge(found: &Found, home: Option<&Path>) -> Advice {
 
 fn of_home(path: &Path, home: Option<&Path>) -> Option<Advice> {
     let is_anybodys = |folder: &&str| path.parent() == Some(Path::new(folder));
-    if HOMES_LIE_IN.iter().any(|folder| is_anybodys(&folder)) {
+    if HOMES_LIE_IN.iter().any(is_anybodys) {
         return Some(HOMES);
     }
     if home.is_some_and(|home| home.starts_with(path)) {
