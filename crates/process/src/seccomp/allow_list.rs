@@ -81,7 +81,7 @@ pub struct Groups {
     /// Tell of executions and of calls on addresses, whoever listens: they go on, and are refused by what stands behind the
     /// filter if they are. For the report's sake.
     pub observed: bool,
-    /// Tell of calls that name files, which go on: see [`crate::file_calls`]. The supervisor listens then.
+    /// Tell of calls that name files, which go on. The supervisor listens then.
     pub watched: bool,
     /// Refuse huge pages from the host's reserve. Needed under a memory limit where the host has
     /// such a reserve, because the memory controller does not count them.
