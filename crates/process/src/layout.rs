@@ -173,7 +173,6 @@ impl Layout {
 
     /// What lies at a path without links of the domain's own.
     pub(crate) fn place(&self, path: &Path) -> Place {
-        let leads = |to: &PathBuf| to.starts_with(path);
         match self.nearest(path.ancestors()) {
             _ if self.files.contains_key(path) => Place::System,
             Some((_, MountPoint::Host(host))) if host.granted => Place::Granted {
@@ -182,8 +181,7 @@ impl Layout {
             Some((_, MountPoint::Host(_))) => Place::System,
             Some((_, MountPoint::Protected)) => Place::Granted { writable: false },
             Some(_) => Place::Own,
-            None if self.mount_points.keys().any(leads) => Place::Own,
-            None if self.files.keys().chain(self.symlinks.keys()).any(leads) => Place::Own,
+            None if self.is_of_the_domain(path) => Place::Own,
             None => Place::None,
         }
     }

@@ -28,6 +28,7 @@ cases![
     a_thread_and_a_child_are_seen,
     many_files_of_a_folder_are_told_as_one,
     a_flood_of_names_is_counted,
+    long_ways_to_short_paths_are_bounded_too,
     without_a_report_it_is_printed,
     why_writes_it_to_a_policy,
     nothing_else_changes,
@@ -350,6 +351,19 @@ for index in range(20000): os.path.exists('/none/' + 'x' * 200 + str(index))"
     assert_eq!(denied[256]["what"], "more files, or names of none");
     let more = denied[256]["count"].as_u64().unwrap();
     assert!((10_000..=20_100).contains(&more), "{more}");
+}
+
+/// What is kept of a name is its bytes, not those of the path that it comes to.
+fn long_ways_to_short_paths_are_bounded_too(fixture: &Fixture) {
+    let code = "
+import os
+for index in range(2000): os.path.exists('x/../' * 800 + str(index))";
+    python(fixture, &[], code).is(0);
+    let denied = denials(fixture);
+    assert_eq!(denied.len(), 1, "{denied:?}");
+    assert_eq!(denied[0]["what"], "more files, or names of none");
+    let more = denied[0]["count"].as_u64().unwrap();
+    assert!((1_700..=2_000).contains(&more), "{more}");
 }
 
 fn without_a_report_it_is_printed(fixture: &Fixture) {

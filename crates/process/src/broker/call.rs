@@ -71,9 +71,10 @@ impl Brokered<'_> {
             libc::SYS_sendmmsg => self.observe_datagrams(),
             libc::SYS_execve | libc::SYS_execveat => self.execution(),
             libc::SYS_setsockopt => self.linger(),
-            number if self.shared.watch.is_some() && file_calls::find(number).is_some() => {
-                self.ask_for_files()
-            }
+            number if self.shared.watch.is_some() => match file_calls::find(number) {
+                Some(call) => self.ask_for_files(call),
+                None => Err(Errno::NOSYS),
+            },
             _ => Err(Errno::NOSYS),
         }
         .into()

@@ -10,7 +10,7 @@ use super::{
     request::Source,
 };
 use crate::{
-    file_calls::{self, FileCall, Named, Purpose, Use},
+    file_calls::{FileCall, Named, Purpose, Use},
     layout::{Layout, Place},
     lock::lock,
     paths::normalized,
@@ -75,9 +75,14 @@ impl Notes {
         (self.notes, self.shown)
     }
 
-    /// Whether there is room for one more beside so many.
-    fn has_room(&self, count: usize, path: &Path) -> bool {
-        count < MOST && self.bytes + path.as_os_str().len() <= MOST_BYTES
+    /// Takes room for one more beside so many, of so many bytes.
+    fn takes(&mut self, count: usize, bytes: usize) -> bool {
+        let has_room = count < MOST && self.bytes + bytes <= MOST_BYTES;
+        match has_room {
+            true => self.bytes += bytes,
+            false => self.more += 1,
+        }
+        has_room
     }
 
     /// Of a path that is there. `false` if there is no note of it yet.
@@ -87,15 +92,11 @@ impl Notes {
         };
         note.wanted = note.wanted.max(asked.wanted);
         note.follows |= asked.follows;
-        if note.relative.is_none() {
-            note.relative.clone_from(&asked.relative);
-        }
         note.count += 1;
         true
     }
 
     fn add(&mut self, path: PathBuf, asked: Asked, process: Process) {
-        self.bytes += path.as_os_str().len();
         let note = Note {
             at: self.notes.len(),
             wanted: asked.wanted,
@@ -111,23 +112,14 @@ impl Notes {
     fn show(&mut self, path: PathBuf, wanted: Use) {
         if let Some(known) = self.shown.get_mut(&path) {
             *known = (*known).max(wanted);
-        } else if self.has_room(self.shown.len(), &path) {
-            self.bytes += path.as_os_str().len();
+        } else if self.takes(self.shown.len(), path.as_os_str().len()) {
             self.shown.insert(path, wanted);
-        } else {
-            self.more += 1;
         }
     }
 
     fn make(&mut self, path: PathBuf) {
-        if self.made.contains(&path) {
-            return;
-        }
-        if self.has_room(self.made.len(), &path) {
-            self.bytes += path.as_os_str().len();
+        if !self.made.contains(&path) && self.takes(self.made.len(), path.as_os_str().len()) {
             self.made.insert(path);
-        } else {
-            self.more += 1;
         }
     }
 
@@ -209,9 +201,15 @@ impl Watch {
                 if notes.again(&path, &asked) {
                     return;
                 }
-                if !notes.has_room(notes.notes.len(), &path) {
-                    notes.more += 1;
-                } else if let Some(process) = who() {
+                // A long way round may lead to a short path.
+                let named = asked
+                    .relative
+                    .as_ref()
+                    .map_or(0, |path| path.as_os_str().len());
+                let count = notes.notes.len();
+                if notes.takes(count, path.as_os_str().len() + named)
+                    && let Some(process) = who()
+                {
                     notes.add(path, asked, process);
                 }
             }
@@ -233,24 +231,20 @@ fn without_links(layout: &Layout, path: &Path) -> PathBuf {
 
 impl Brokered<'_> {
     /// A call that names files, or goes to a folder.
-    pub(super) fn ask_for_files(&mut self) -> Outcome {
-        self.note_files();
+    pub(super) fn ask_for_files(&mut self, call: &FileCall) -> Outcome {
+        self.note_files(call);
         Ok(Answer::Continue)
     }
 
     /// Nobody misses a path that cannot be read.
-    pub(super) fn note_files(&mut self) {
-        let number = i64::from(self.call.call);
+    pub(super) fn note_files(&mut self, call: &FileCall) {
         let shared = self.shared;
         let (Some(watch), Some(layout)) = (&shared.watch, &shared.performer.layout) else {
             return;
         };
-        if [libc::SYS_chdir, libc::SYS_fchdir].contains(&number) {
+        if [libc::SYS_chdir, libc::SYS_fchdir].contains(&call.number) {
             self.threads.forget_folders();
         }
-        let Some(call) = file_calls::find(number) else {
-            return;
-        };
         for file in call.files {
             if let Ok(Some((path, asked))) = self.read_file(call, file) {
                 let who = || {

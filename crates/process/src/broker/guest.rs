@@ -133,17 +133,17 @@ pub(super) fn umask(maker: &Maker, thread: u32) -> Option<u32> {
     u32::from_str_radix(Status::of(maker, thread)?.field("Umask:")?, 8).ok()
 }
 
-/// Whether a thread has a signal to be delivered.
-pub(super) fn has_signal(maker: &Maker, thread: u32) -> bool {
-    let Some(status) = Status::of(maker, thread) else {
-        return false;
-    };
-    let [own, shared, blocked] = ["SigPnd:", "ShdPnd:", "SigBlk:"].map(|name| {
-        let mask = status.field(name);
-        mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
-            .unwrap_or(0)
-    });
-    (own | shared) & !blocked != 0
+/// How a call of a thread ends that has a signal to be delivered, if it has one.
+pub(super) fn interrupted(maker: &Maker, thread: u32) -> Option<Errno> {
+    /// `ERESTARTSYS`: the kernel begins the call anew, or has it fail with `EINTR`, as the signal's handler wants it. It must
+    /// deliver one then, or the thread would see this number: of many threads another one may have taken it.
+    const RESTART: Errno = Errno::from_raw_os_error(512);
+    let status = Status::of(maker, thread)?;
+    let mask = |name| u64::from_str_radix(status.field(name)?, 16).ok();
+    let pending = mask("SigPnd:")? | mask("ShdPnd:")?;
+    let is_alone = status.field("Threads:") == Some("1");
+    let errno = if is_alone { RESTART } else { Errno::INTR };
+    (pending & !mask("SigBlk:")? != 0).then_some(errno)
 }
 
 /// What proc_pid_status(5) says.

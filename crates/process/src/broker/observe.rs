@@ -8,7 +8,7 @@ use super::{
     local::Performer,
     request::Source,
 };
-use crate::{address::Address, seen, sys::notify, wire};
+use crate::{address::Address, file_calls, seen, sys::notify, wire};
 use palisade_network::{Asked, Call, Refusal, Target};
 use palisade_policy::{HostName, Transport};
 use rustix::io::Errno;
@@ -24,7 +24,9 @@ impl Brokered<'_> {
     /// `execve(path, …)` and `execveat(folder, path, …)`: the path is looked at inside, for nothing here follows one.
     pub(super) fn execution(&mut self) -> Outcome {
         self.tell_of_execution();
-        self.note_files();
+        if let Some(call) = file_calls::find(self.call.call.into()) {
+            self.note_files(call);
+        }
         Ok(Answer::Continue)
     }
 

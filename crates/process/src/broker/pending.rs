@@ -19,8 +19,6 @@ use std::{
 /// How often to ask whether a caller still waits. A signal takes a call back, and nothing tells of
 /// that.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// `ERESTARTSYS`: the kernel begins the call anew, or has it fail with `EINTR`, as the signal's handler wants it.
-const RESTART: Errno = Errno::from_raw_os_error(512);
 /// Calls of one domain that wait at a time: each holds up to three descriptors of the supervisor's. What one sends stays
 /// with the guest meanwhile, or has its [`Room`](super::room::Room).
 const MOST: usize = 256;
@@ -232,8 +230,7 @@ impl Waiting {
             Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
             // Where files are watched, a signal takes no call back.
             _ if look && shared.watch.is_some() => {
-                let thread = self.call.thread;
-                guest::has_signal(&shared.maker, thread).then_some(Err(RESTART))
+                guest::interrupted(&shared.maker, self.call.thread).map(Err)
             }
             _ => None,
         };

@@ -342,8 +342,8 @@ impl Look<'_> {
         })
     }
 
-    /// What a call would have to do with: its folder where that is to be changed. None where it would have failed with no wall, too: to make what is there, or to
-    /// follow a link that it does not follow.
+    /// What a call would have to do with: its folder where that is to be changed. None where it would have failed with no
+    /// wall, too: to make what is there, or to follow a link that it does not follow.
     fn target(&self, path: &Path, asked: &Asked) -> Result<Option<Found>, Missed> {
         let found = match asked.follows {
             true => self.mounts.find(path),

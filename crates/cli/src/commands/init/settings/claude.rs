@@ -20,10 +20,10 @@ pub(super) fn add(settings: &Value, wishes: &mut Wishes) {
         wishes.write(folder);
     }
     for rule in texts(settings, &["permissions", "allow"]) {
-        allow(rule, wishes);
+        add_rule(rule, true, wishes);
     }
     for rule in texts(settings, &["permissions", "deny"]) {
-        deny(rule, wishes);
+        add_rule(rule, false, wishes);
     }
     for rule in texts(settings, &["permissions", "ask"]) {
         wishes.leave(rule, "nobody is asked: what is granted is granted");
@@ -50,33 +50,23 @@ fn split(rule: &str) -> (&str, Option<&str>) {
 const OF_COMMANDS: &str = "a rule for commands: the wall is around whatever runs";
 const OF_A_TOOL: &str = "a rule for a tool of the agent's own";
 
-fn allow(rule: &str, wishes: &mut Wishes) {
-    match split(rule) {
-        ("Read", Some(path)) => wishes.read(&of_rule(path)),
-        ("Edit" | "Write" | "MultiEdit" | "NotebookEdit", Some(path)) => {
+fn add_rule(rule: &str, is_allowed: bool, wishes: &mut Wishes) {
+    match (split(rule), is_allowed) {
+        (("Read", Some(path)), true) => wishes.read(&of_rule(path)),
+        (("Read", Some(path)), false) => wishes.deny_read(&of_rule(path)),
+        (("Edit" | "Write" | "MultiEdit" | "NotebookEdit", Some(path)), true) => {
             wishes.write(&of_rule(path));
         }
-        ("WebFetch", Some(what)) => match what.strip_prefix("domain:") {
-            Some(domain) => wishes.connect(domain),
-            None => wishes.leave(rule, OF_A_TOOL),
-        },
-        ("Read" | "Edit" | "Write" | "Glob" | "Grep" | "LS", None) => {}
-        ("Bash", _) => wishes.leave(rule, OF_COMMANDS),
-        _ => wishes.leave(rule, OF_A_TOOL),
-    }
-}
-
-fn deny(rule: &str, wishes: &mut Wishes) {
-    match split(rule) {
-        ("Read", Some(path)) => wishes.deny_read(&of_rule(path)),
-        ("Edit" | "Write" | "MultiEdit" | "NotebookEdit", Some(path)) => {
+        (("Edit" | "Write" | "MultiEdit" | "NotebookEdit", Some(path)), false) => {
             wishes.deny_write(&of_rule(path));
         }
-        ("WebFetch", Some(what)) => match what.strip_prefix("domain:") {
-            Some(domain) => wishes.deny_domain(domain),
-            None => wishes.leave(rule, OF_A_TOOL),
+        (("WebFetch", Some(what)), _) => match (what.strip_prefix("domain:"), is_allowed) {
+            (Some(domain), true) => wishes.connect(domain),
+            (Some(domain), false) => wishes.deny_domain(domain),
+            (None, _) => wishes.leave(rule, OF_A_TOOL),
         },
-        ("Bash", _) => wishes.leave(rule, OF_COMMANDS),
+        (("Read" | "Edit" | "Write" | "Glob" | "Grep" | "LS", None), true) => {}
+        (("Bash", _), _) => wishes.leave(rule, OF_COMMANDS),
         _ => wishes.leave(rule, OF_A_TOOL),
     }
 }
