@@ -21,6 +21,7 @@ use outer::OuterGroups;
 
 use crate::BUILT;
 use crate::attack::Attack;
+use crate::executable::copy_program;
 use crate::fixtures::CACHES;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
@@ -85,7 +86,7 @@ impl Arenas {
         for tool in tools {
             if let Some(program) = tool.find() {
                 let copy = base.path().join("tools").join(tool.name());
-                fs::copy(program, &copy)?;
+                copy_program(&program, &copy)?;
                 strip(&copy);
                 tool.equip(&base.path().join("tools"))?;
             }
@@ -170,7 +171,7 @@ fn strip(program: &Path) {
 
 fn copy_into(file: &Path, folder: &Path) -> io::Result<()> {
     let name = file.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    fs::copy(file, folder.join(name)).map(drop)
+    copy_program(file, &folder.join(name))
 }
 
 /// 128 random bits in hexadecimal.

@@ -29,6 +29,7 @@ pub mod attacks;
 pub mod bare;
 pub mod catalogue;
 pub mod equality;
+pub mod executable;
 pub mod fixtures;
 pub mod modules;
 pub mod outcome;

@@ -1,7 +1,8 @@
 //! What is refused before anything starts: exit code 125, one line, whose fault, what to do.
 
 use super::fixture::{Fixture, cases};
-use std::{fs, os::unix::fs::symlink};
+use palisade_suite::executable::copy_program;
+use std::os::unix::fs::symlink;
 
 cases![
     limits_that_mean_nothing,
@@ -341,7 +342,7 @@ fn programs_of_palisade_that_the_guest_could_replace(fixture: &Fixture) {
         fixture.make_folder(folder);
     }
     let program = fixture.path("bin/palisade");
-    fs::copy(fixture.program(), &program).unwrap();
+    copy_program(fixture.program(), &program).unwrap();
     for name in &PROGRAMS[1..] {
         fixture.write(&format!("bin/palisade{name}"), "");
     }

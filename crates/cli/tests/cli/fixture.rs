@@ -1,6 +1,7 @@
 //! Where a case runs and as whom, and the one way in which it starts palisade.
 
 use palisade_process::Machine;
+use palisade_suite::executable::{copy_program, write_program};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{FileType, Mode},
@@ -127,7 +128,7 @@ impl Installed {
             "palisade-host",
             "palisade-lab",
         ] {
-            let copied = fs::copy(beside.join(name), folder.path().join(name));
+            let copied = copy_program(&beside.join(name), &folder.path().join(name));
             copied.unwrap_or_else(|error| {
                 panic!("{name}: {error}: build it first, with `cargo build --workspace --bins`")
             });
@@ -209,9 +210,13 @@ impl Fixture {
     }
 
     /// Writes a program.
-    pub(crate) fn write_program(&self, name: &str, content: &str) {
-        self.write(name, content);
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    pub(crate) fn write_program(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        if let Some(parent) = Path::new(name).parent() {
+            self.make_folder(parent.to_str().unwrap());
+        }
+        write_program(content.as_ref(), &path).unwrap();
+        self.user.own(&path);
     }
 
     pub(crate) fn read(&self, name: &str) -> String {

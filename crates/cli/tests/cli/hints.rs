@@ -1,6 +1,7 @@
 //! What a guest that failed may have missed, and the flags that would have helped: each is tried.
 
 use super::fixture::{Call, Fixture, Outcome, User, cases};
+use palisade_suite::executable::copy_program;
 use std::{
     ffi::OsString,
     fs,
@@ -246,7 +247,7 @@ fn missing_loader_of_a_binary(fixture: &Fixture) {
             ],
         );
     // A real one.
-    fs::copy("/usr/bin/env", fixture.path("program")).unwrap();
+    copy_program("/usr/bin/env".as_ref(), &fixture.path("program")).unwrap();
     let outcome = fixture
         .palisade(["run", "--no-system", "--read", ".", "--", "./program"])
         .run();

@@ -5,6 +5,7 @@
 //! `tools/real-programs` fetches them.
 
 use super::fixture::{Fixture, Outcome, cases};
+use palisade_suite::executable::copy_program;
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -59,7 +60,7 @@ fn program(fixture: &Fixture, name: &str) -> String {
     let path = fixture.path("programs").join(name);
     if !path.exists() {
         fixture.make_folder("programs");
-        fs::copy(fetched().join(name), &path).expect(name);
+        copy_program(&fetched().join(name), &path).expect(name);
     }
     path.to_str().expect("a path that is text").into()
 }

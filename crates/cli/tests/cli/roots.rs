@@ -4,7 +4,7 @@ use super::{
     fixture::{Fixture, cases, ends_soon, finish, pidfd_of, read_line},
     wasm::{place_twins, run},
 };
-use palisade_suite::guest;
+use palisade_suite::{executable::copy_program, guest};
 use serde_json::Value;
 use std::{
     fs::{self, File},
@@ -42,7 +42,7 @@ fn lay(fixture: &Fixture) {
     place_twins(fixture);
     fixture.write("root/etc/file", "in the root\n");
     fixture.make_folder("root/programs");
-    fs::copy(fixture.path("guest"), fixture.path("root/programs/guest")).unwrap();
+    copy_program(&fixture.path("guest"), &fixture.path("root/programs/guest")).unwrap();
     fixture.write("secret", "a secret\n");
 }
 
@@ -422,7 +422,7 @@ fn an_output_in_the_root_does_not_run(fixture: &Fixture) {
 fn sockets_in_the_root_are_not_granted(fixture: &Fixture) {
     fixture.make_folder("root/run");
     fixture.make_folder("other");
-    fs::copy(guest("meet"), fixture.path("root/meet")).unwrap();
+    copy_program(&guest("meet"), &fixture.path("root/meet")).unwrap();
     let sockets = ["root/run/socket", "other/socket"];
     let _servers = sockets.map(|name| UnixListener::bind(fixture.path(name)).unwrap());
     for name in sockets {

@@ -9,6 +9,7 @@ use super::{
     person::{PROMPT, Person},
     schema::violations,
 };
+use palisade_suite::executable::copy_program;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{
@@ -99,8 +100,7 @@ fn write(fixture: &Fixture, name: &str, bytes: &[u8]) {
 /// Puts `guest.wasm` and `guest` into the fixture's folder.
 pub(super) fn place_twins(fixture: &Fixture) {
     write(fixture, "guest.wasm", &twins().wasm);
-    write(fixture, "guest", &twins().native);
-    fs::set_permissions(fixture.path("guest"), Permissions::from_mode(0o755)).unwrap();
+    fixture.write_program("guest", &twins().native);
 }
 
 /// `palisade run` with a cache of the fixture's own.
@@ -623,7 +623,7 @@ fn programs_within_reach_are_refused(fixture: &Fixture) {
     fixture.make_folder("elsewhere");
     let beside = fixture.program().parent().unwrap();
     for name in ["palisade-worker", "palisade-compiler"] {
-        fs::copy(beside.join(name), fixture.path("libexec").join(name)).unwrap();
+        copy_program(&beside.join(name), &fixture.path("libexec").join(name)).unwrap();
     }
     symlink(fixture.text("libexec"), fixture.path("elsewhere/link")).unwrap();
     let acts = ["guest.wasm", "say", "x"];
@@ -646,7 +646,7 @@ fn the_compiler_is_granted_nothing(fixture: &Fixture) {
     let beside = fixture.program().parent().unwrap();
     fixture.make_folder("libexec");
     let worker = "palisade-worker";
-    fs::copy(beside.join(worker), fixture.path("libexec").join(worker)).unwrap();
+    copy_program(&beside.join(worker), &fixture.path("libexec").join(worker)).unwrap();
     let program = fixture.text("libexec/palisade-compiler");
     let compile = |source: &str| {
         write(fixture, "look.c", source.as_bytes());

@@ -27,6 +27,7 @@ use palisade_host::{
 };
 use palisade_policy::{Access, FileGrant, Policy};
 use palisade_process::{Launcher, Machine};
+use palisade_suite::executable::copy_program;
 use std::{
     os::unix::fs::PermissionsExt,
     process::Command,
@@ -446,7 +447,7 @@ fn a_first_start_that_fails_costs_no_request() {
 fn a_program_that_cannot_be_started_is_told_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
-    std::fs::copy(served(), &program).unwrap();
+    copy_program(&served(), &program).unwrap();
     let mut settings = settings(&[]);
     settings.program.command = vec![program.to_str().unwrap().into()];
     settings.policy.grants.files.push(FileGrant {
@@ -464,7 +465,7 @@ fn a_program_that_cannot_be_started_is_told_at_once() {
         assert_eq!(metrics.starts, 0);
         assert!(metrics.last_end.unwrap().contains("program"));
         // It is there again.
-        std::fs::copy(served(), &program).unwrap();
+        copy_program(&served(), &program).unwrap();
         let answer = async {
             loop {
                 if let Ok(answer) = get(&service, "/env").await {

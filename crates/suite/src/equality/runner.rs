@@ -15,6 +15,7 @@ use super::run::{exit_code, free_port, run};
 use super::survey::survey;
 use super::{Case, Observation, Wall, is_in_go};
 use crate::BUILT;
+use crate::executable::copy_program;
 use crate::modules::{Module, Shown};
 use crate::policy::Grant;
 use crate::tools::{FilledGrant, Tool};
@@ -53,18 +54,18 @@ impl CaseRunner {
         for name in GUESTS {
             let guest = Path::new(BUILT).join(name);
             if guest.is_file() {
-                fs::copy(guest, base.path().join("bin").join(name))?;
+                copy_program(&guest, &base.path().join("bin").join(name))?;
             }
         }
         let built = Tool::Palisade.find().ok_or_else(|| {
             io::Error::other("palisade is not there: build it (cargo build --workspace --bins) or set PALISADE_BIN")
         })?;
         let palisade = base.path().join("tools/palisade");
-        fs::copy(&built, &palisade)?;
+        copy_program(&built, &palisade)?;
         for name in ["palisade-worker", "palisade-compiler"] {
             let part = built.with_file_name(name);
             if part.is_file() {
-                fs::copy(part, base.path().join("tools").join(name))?;
+                copy_program(&part, &base.path().join("tools").join(name))?;
             }
         }
         Ok(Self { base, palisade })

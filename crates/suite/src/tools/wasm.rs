@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{FilledGrant, Launch, palisade, text};
+use crate::executable::copy_program;
 
 pub(super) const WORKER: &str = "palisade-worker";
 const COMPILER: &str = "palisade-compiler";
@@ -45,7 +46,7 @@ fn folder(launch: &Launch) -> String {
 pub(super) fn equip(folder: &Path) -> io::Result<()> {
     for name in [WORKER, COMPILER] {
         if let Some(part) = palisade::find_part(name) {
-            fs::copy(part, folder.join(name))?;
+            copy_program(&part, &folder.join(name))?;
         }
     }
     let module = Path::new(crate::BUILT).join("hostile.wasm");

@@ -2,6 +2,7 @@
 
 use super::{bare, compile, free_ports, guest, place, start_web_server};
 use crate::cli::fixture::{Fixture, cases};
+use palisade_suite::executable::copy_program;
 use std::{
     io::Read,
     net::TcpListener,
@@ -174,7 +175,7 @@ fn go_program() -> &'static Path {
 
 fn go_serves_itself_while_it_is_preempted(fixture: &Fixture) {
     let port = free_ports(3);
-    std::fs::copy(go_program(), fixture.path("program")).unwrap();
+    copy_program(&go_program(), &fixture.path("program")).unwrap();
     let program = fixture.text("program");
     let [next, last] = [port + 1, port + 2];
     let flags = format!("{} --read {program}", own_server(port));

@@ -5,6 +5,7 @@ use crate::{control::Fixture, raw_http::Client};
 use palisade_host::services::program::{Program, Settings};
 use palisade_policy::{Access, FileGrant};
 use palisade_process::Machine;
+use palisade_suite::executable::copy_program;
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -24,7 +25,7 @@ fn configure(fixture: &Fixture, program: &Path) {
 /// As a deployment does it.
 fn put(program: &Path) {
     let new = program.with_extension("new");
-    fs::copy(served(), &new).unwrap();
+    copy_program(&served(), &new).unwrap();
     fs::rename(new, program).unwrap();
 }
 

@@ -1,6 +1,7 @@
 //! Programs of a whole server: what a reload does to them, and what is left when it has ended.
 
 use super::served;
+use palisade_suite::executable::copy_program;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::BTreeSet,
@@ -32,7 +33,7 @@ impl Fixture {
         fs::set_permissions(folder.path(), anybody).unwrap();
         let fixture = Self { folder };
         fs::create_dir(fixture.path("bin")).unwrap();
-        fs::copy(served(), fixture.path("bin/served")).unwrap();
+        copy_program(&served(), &fixture.path("bin/served")).unwrap();
         // The server asks where they are; without WebAssembly it starts neither.
         for name in ["palisade-worker", "palisade-compiler"] {
             fs::write(fixture.path(name), "").unwrap();

@@ -2,6 +2,7 @@
 
 use super::{Site, broken, get, page, turn, wait_for_page};
 use crate::program::served;
+use palisade_suite::executable::copy_program;
 use std::{
     fs,
     io::Write,
@@ -25,7 +26,7 @@ fn with_program(site: &Site, name: &str, access: &str) {
     for name in ["app", "data"] {
         fs::create_dir(folder.join(name)).unwrap();
     }
-    fs::copy(served(), folder.join("app/served")).unwrap();
+    copy_program(&served(), &folder.join("app/served")).unwrap();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::{
     control::{Server, ask},
     program::served,
 };
+use palisade_suite::executable::copy_program;
 use std::{
     fs,
     net::{TcpListener, TcpStream},
@@ -20,7 +21,7 @@ use std::{
 fn program(site: &Site, name: &str, grants: &str) {
     let folder = site.path("tenants").join(name);
     fs::create_dir_all(folder.join("app")).unwrap();
-    fs::copy(served(), folder.join("app/served")).unwrap();
+    copy_program(&served(), &folder.join("app/served")).unwrap();
     site.tenant(
         name,
         &format!(

@@ -5,6 +5,7 @@ use crate::{
     control::{Server, ask},
     program::served,
 };
+use palisade_suite::executable::copy_program;
 use std::{
     fs,
     net::TcpStream,
@@ -16,7 +17,7 @@ use std::{
 fn with_two(site: &Site, name: &str) {
     let folder = site.path("tenants").join(name);
     fs::create_dir_all(folder.join("app")).unwrap();
-    fs::copy(served(), folder.join("app/served")).unwrap();
+    copy_program(&served(), &folder.join("app/served")).unwrap();
     let service = |name: &str| {
         format!(
             "[services.{name}]\nprogram = ['{}']\nstart-time = '2s'\npolicy.grants.read = ['app']\n\
