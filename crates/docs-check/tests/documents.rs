@@ -282,7 +282,20 @@ fn test_names() -> BTreeSet<String> {
             names.extend(text.lines().filter_map(shared_function_name));
         }
     }
+    names.extend(cases_of_the_machine());
     names
+}
+
+/// `vm/CASE` of those that `tools/vm-test` runs on other kernels.
+fn cases_of_the_machine() -> impl Iterator<Item = String> {
+    let inside = fs::read_to_string(root().join("tools/vm/inside")).unwrap();
+    let (_, list) = inside.split_once("all_cases='").unwrap();
+    let (list, _) = list.split_once('\'').unwrap();
+    let names: Vec<_> = list
+        .split_whitespace()
+        .map(|name| format!("vm/{name}"))
+        .collect();
+    names.into_iter()
 }
 
 /// Of a suite that makes its cases of functions which its modules share.

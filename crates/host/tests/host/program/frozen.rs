@@ -128,6 +128,25 @@ fn one_that_stands_still_ends_where_another_needs_its_room() {
     });
 }
 
+/// It may be about to close those that have waited for too long by its clock. While it runs they
+/// are kept: `a_client_that_breaks_off_its_body_closes_its_own_connection_alone`.
+#[test]
+fn connections_are_not_used_again_once_it_has_stood_still() {
+    if !can_freeze() {
+        return;
+    }
+    let host = Host::start(freezes());
+    on_worker(async {
+        let service = host.service();
+        for connections in ["1", "2", "3"] {
+            let accepted = body_of(get(&service, "/accepted").await).await;
+            assert_eq!(accepted, connections);
+            stands_still(host.program()).await;
+        }
+        assert_eq!(host.metrics().starts, 1);
+    });
+}
+
 /// Its health is not asked for while it cannot answer.
 #[test]
 fn one_that_stands_still_is_not_unwell() {
