@@ -54,28 +54,32 @@ pub fn compile_for(purpose: Purpose, module: &[u8]) -> Result<Vec<u8>, CompileEr
     match (purpose, is_component(module)) {
         (Purpose::Program, false) => compile_with(settings::command(), module),
         (Purpose::Program, true) => compile_with(settings::command_component(), module),
-        (Purpose::Filter, _) => compile_with(settings::filter(), module),
+        (Purpose::Filter, _) => compile_with(settled(settings::filter(), module), module),
         (Purpose::Service, _) => compile_service(module),
     }
 }
 
 fn compile_service(component: &[u8]) -> Result<Vec<u8>, CompileError> {
-    let has_images = data_bytes(component) > settings::MOST_COPIED_BYTES;
-    let settled = |settings| match has_images {
-        true => settings::with_images(settings),
-        false => settings,
-    };
-    let of_tasks = || compile_with(settled(settings::service_of_tasks()), component);
+    let compiled = |settings| compile_with(settled(settings, component), component);
+    let of_tasks = || compiled(settings::service_of_tasks());
     // A component of 0.2 may have parts of 0.3.
     match has_export(component, HANDLER_0_3) {
         true => of_tasks(),
-        false => compile_with(settled(settings::service()), component).or_else(|_| of_tasks()),
+        false => compiled(settings::service()).or_else(|_| of_tasks()),
     }
 }
 
-/// What the memories of all its modules begin with.
-fn data_bytes(component: &[u8]) -> usize {
-    let payloads = Parser::new(0).parse_all(component);
+/// These settings, by how much its memories begin with.
+fn settled(settings: Config, module: &[u8]) -> Config {
+    match data_bytes(module) > settings::MOST_COPIED_BYTES {
+        true => settings::with_images(settings),
+        false => settings,
+    }
+}
+
+/// What the memories of it and of all modules in it begin with.
+fn data_bytes(module: &[u8]) -> usize {
+    let payloads = Parser::new(0).parse_all(module);
     let sections = payloads.filter_map(|payload| match payload {
         Ok(Payload::DataSection(section)) => Some(section),
         _ => None,

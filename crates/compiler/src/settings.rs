@@ -43,12 +43,16 @@ pub fn command_component() -> Config {
 /// Nobody unwinds through the code of guests that a server loads: an engine's own traces follow frame pointers. To make
 /// unwind tables known and forget them takes longer the more of them there are (wasmCloud#5555), and servers load and
 /// unload by the thousand.
+///
+/// What memories begin with is copied, as of [services](service); [`with_images`] is for those that begin with much, and for
+/// modules that a program compiles for itself: it has few, and many instances of each.
 pub fn filter() -> Config {
     let mut config = Config::new();
     config
         .native_unwind_info(false)
         .epoch_interruption(true)
         .max_wasm_stack(CALL_STACK_BYTES)
+        .memory_init_cow(false)
         .wasm_component_model(false)
         .wasm_memory64(false)
         .wasm_multi_memory(false)
@@ -58,7 +62,7 @@ pub fn filter() -> Config {
     config
 }
 
-/// The most bytes of data that a service's memories begin with, of those whose data is copied.
+/// The most bytes of data that memories of a filter or service begin with, of those whose data is copied.
 pub const MOST_COPIED_BYTES: usize = 64 << 10;
 
 /// Services: components of WASI 0.2 in the process of their host, asynchronous, many instances.
@@ -92,11 +96,11 @@ pub fn service_of_tasks() -> Config {
     config
 }
 
-/// The same settings, for services whose memories begin with more than [`MOST_COPIED_BYTES`]: that is mapped.
+/// The same settings, for filters and services whose memories begin with more than [`MOST_COPIED_BYTES`]: that is mapped.
 #[must_use]
-pub fn with_images(mut service: Config) -> Config {
-    service.memory_init_cow(true);
-    service
+pub fn with_images(mut settings: Config) -> Config {
+    settings.memory_init_cow(true);
+    settings
 }
 
 fn name_code(config: &mut Config) {

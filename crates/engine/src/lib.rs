@@ -14,6 +14,7 @@ pub mod ended;
 mod folders;
 pub mod growth;
 pub mod guest;
+pub mod handles;
 mod http;
 mod limits;
 pub mod lock;

@@ -2,7 +2,10 @@
 //!
 //! What a component is given to import, and how it is called, is `palisade-service`'s.
 
-use crate::sys::{self, mapped::Publisher};
+use crate::{
+    handles::Handles,
+    sys::{self, mapped::Publisher},
+};
 use palisade_compiler::settings;
 #[cfg(feature = "compiler")]
 use palisade_compiler::{CompileError, compile_for};
@@ -99,28 +102,6 @@ const OTHERS: [(fn() -> Config, Beginning); 3] = [
         Beginning::Mapped,
     ),
 ];
-
-/// What a process has few of, and a loaded guest takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handles {
-    /// Of memory: its machine code, and what is only read.
-    pub mappings: u64,
-    /// Open files.
-    pub files: u64,
-}
-
-impl Handles {
-    /// Of code whose file is not kept open.
-    pub const LEAST: Self = Self {
-        mappings: 2,
-        files: 0,
-    };
-    /// Of code whose file is kept open.
-    pub const MOST: Self = Self {
-        mappings: 3,
-        files: 1,
-    };
-}
 
 impl Engine {
     /// Makes an engine of its own.

@@ -1,7 +1,10 @@
 //! A module with its settings, ready to be started on any thread.
 
 use crate::{LoadError, Part, Settings, Shared, callbacks::Callbacks, state::Loaded};
-use palisade_engine::guest::{Linked, Program};
+use palisade_engine::{
+    guest::{Linked, Program},
+    handles::Handles,
+};
 use std::sync::Arc;
 
 /// A proxy-wasm module with its settings. Clones are one; any thread may start instances of it.
@@ -43,6 +46,11 @@ impl Filter {
     /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.loaded.settings
+    }
+
+    /// What its code takes, if it was loaded from a file.
+    pub fn handles(&self) -> Handles {
+        self.loaded.linked.program().handles()
     }
 
     /// Whether anybody else has it: an instance, or a request.

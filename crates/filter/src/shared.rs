@@ -14,9 +14,12 @@ use palisade_engine::{
     lock::lock,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex},
 };
+
+/// Engines of a server: for filters whose memories begin with little, and with much.
+const ENGINES: usize = 2;
 
 /// What the filters of a server share. One for each server; it outlives generations of a configuration.
 #[derive(Debug, Default)]
@@ -26,8 +29,8 @@ pub struct Shared {
     spaces: Mutex<BTreeMap<(String, String), Arc<Space>>>,
     /// By the filter's name.
     series: Mutex<BTreeMap<String, Arc<Series>>>,
-    /// Those of the engine that a filter was loaded for last: a server has one.
-    imports: Mutex<Option<Arc<Imports<State>>>>,
+    /// Those of the engines that filters were loaded for last.
+    imports: Mutex<VecDeque<Arc<Imports<State>>>>,
 }
 
 impl Shared {
@@ -71,11 +74,12 @@ impl Shared {
     /// that is done once.
     pub(crate) fn imports(&self, engine: &Engine) -> Result<Arc<Imports<State>>, LoadError> {
         let mut kept = lock(&self.imports);
-        if let Some(imports) = kept.as_ref().filter(|imports| imports.are_for(engine)) {
+        if let Some(imports) = kept.iter().find(|imports| imports.are_for(engine)) {
             return Ok(Arc::clone(imports));
         }
         let imports = Arc::new(imports::all(engine)?);
-        *kept = Some(Arc::clone(&imports));
+        kept.truncate(ENGINES - 1);
+        kept.push_front(Arc::clone(&imports));
         Ok(imports)
     }
 
@@ -117,5 +121,6 @@ mod tests {
         let second = shared.imports(&other).unwrap();
         assert!(first.are_for(&one) && !first.are_for(&other));
         assert!(second.are_for(&other));
+        assert!(Arc::ptr_eq(&first, &shared.imports(&one).unwrap()));
     }
 }

@@ -6,8 +6,9 @@ use crate::{
     state::State,
 };
 use palisade_engine::{
+    handles::Handles,
     lock::lock,
-    service::{Engine, Handles, Timer},
+    service::{Engine, Timer},
 };
 use std::{
     sync::{Arc, Mutex},

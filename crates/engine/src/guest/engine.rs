@@ -1,6 +1,10 @@
 //! The engine of plugins: a pool of slots for their instances.
 
 use super::{Compiled, LoadError, Program};
+use crate::{
+    handles::Handles,
+    sys::{code, mapped::Publisher},
+};
 use palisade_compiler::settings;
 use std::sync::{Arc, OnceLock};
 use wasmtime::{Enabled, PoolingAllocationConfig};
@@ -30,7 +34,8 @@ impl ProtectionKeys {
 /// The size of an engine's pool: what all instances of all its guests share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Instances at one time. Each reserves about 4 GiB of addresses, and no memory.
+    /// Instances at one time, of filters that a server loads as many again. Each reserves about 4 GiB of addresses, and no
+    /// memory.
     pub instances: u32,
     /// The most that one instance's memory can grow to, in bytes.
     pub memory_bytes: usize,
@@ -62,8 +67,19 @@ impl Default for EngineOptions {
 /// What compiles, holds and runs guests. Clones share one pool.
 #[derive(Clone)]
 pub struct Engine {
+    engines: Arc<Engines>,
+    /// The one of them.
     wasmtime: wasmtime::Engine,
-    options: Arc<EngineOptions>,
+    /// What a module takes that was loaded from a file.
+    handles: Handles,
+}
+
+/// Two that differ in how memories come by what they begin with.
+struct Engines {
+    options: EngineOptions,
+    mapping: wasmtime::Engine,
+    /// Made when the first module is loaded that is for it.
+    copying: OnceLock<wasmtime::Engine>,
 }
 
 impl Engine {
@@ -73,15 +89,13 @@ impl Engine {
     ///
     /// When this process can't have as many addresses, or the machine has no protection keys.
     pub fn new(options: EngineOptions) -> Result<Self, LoadError> {
-        let mut config = settings::filter();
-        config
-            .max_wasm_stack(options.stack_bytes)
-            .allocation_strategy(pool(&options));
-        let wasmtime = wasmtime::Engine::new(&config).map_err(LoadError::Pool)?;
-        Ok(Self {
-            wasmtime,
-            options: Arc::new(options),
-        })
+        let mapping = make(settings::with_images(settings::filter()), &options)?;
+        let engines = Engines {
+            options,
+            mapping,
+            copying: OnceLock::new(),
+        };
+        Ok(Self::mapping(&Arc::new(engines)))
     }
 
     /// The engine of this process, with the default options, made when it is first asked for.
@@ -100,7 +114,7 @@ impl Engine {
 
     /// What it was made with.
     pub fn options(&self) -> &EngineOptions {
-        &self.options
+        &self.engines.options
     }
 
     /// Compiles a module, here and now: milliseconds for a small one.
@@ -143,13 +157,50 @@ impl Engine {
     /// Loads a module that the wasm wall compiled as a filter, or took from its cache. Its code is mapped
     /// from the file, and shared with whoever maps it too.
     ///
+    /// Where memories begin with little that is copied into them, and the file is not kept open
+    /// ([`handles`](Program::handles)): the program's engine is another one then, with a pool of its own.
+    ///
     /// # Errors
     ///
     /// When the file can't be opened, or the code is another version's or made for another purpose.
     pub fn load_code(&self, code: &palisade_wasm::code::Code) -> Result<Program, LoadError> {
         let file = code.open()?;
-        let module = crate::sys::code::load_module(&self.wasmtime, file);
-        Ok(Program::new(self, module.map_err(LoadError::Stale)?))
+        let copying = Self::copying(&self.engines)?;
+        if let Ok(module) = code::map_module(&copying.wasmtime, &file) {
+            return Ok(Program::new(&copying, module));
+        }
+        let mapping = Self::mapping(&self.engines);
+        let module = code::load_module(&mapping.wasmtime, file);
+        Ok(Program::new(&mapping, module.map_err(LoadError::Stale)?))
+    }
+
+    fn mapping(engines: &Arc<Engines>) -> Self {
+        Self {
+            engines: Arc::clone(engines),
+            wasmtime: engines.mapping.clone(),
+            handles: Handles::MOST,
+        }
+    }
+
+    fn copying(engines: &Arc<Engines>) -> Result<Self, LoadError> {
+        let wasmtime = match engines.copying.get() {
+            Some(engine) => engine.clone(),
+            None => {
+                let mut settings = settings::filter();
+                settings.with_custom_code_memory(Some(Arc::new(Publisher)));
+                let made = make(settings, &engines.options)?;
+                engines.copying.get_or_init(|| made).clone()
+            }
+        };
+        Ok(Self {
+            engines: Arc::clone(engines),
+            wasmtime,
+            handles: Handles::LEAST,
+        })
+    }
+
+    pub(super) fn handles(&self) -> Handles {
+        self.handles
     }
 
     /// Starts the thread that makes the ticks of guests' time, and keeps it for as long as what this returns is there. It has the priority of
@@ -171,9 +222,20 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Engine")
-            .field("options", &self.options)
+            .field("options", self.options())
+            .field("handles", &self.handles)
             .finish_non_exhaustive()
     }
+}
+
+fn make(
+    mut settings: wasmtime::Config,
+    options: &EngineOptions,
+) -> Result<wasmtime::Engine, LoadError> {
+    settings
+        .max_wasm_stack(options.stack_bytes)
+        .allocation_strategy(pool(options));
+    wasmtime::Engine::new(&settings).map_err(LoadError::Pool)
 }
 
 fn pool(options: &EngineOptions) -> PoolingAllocationConfig {

@@ -4,6 +4,7 @@ use super::{
     Engine, Function, FunctionError, Values,
     function::{asked_type, found_type, is_of_type},
 };
+use crate::handles::Handles;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -79,6 +80,11 @@ impl Program {
     /// Whether it can call a host function of this name.
     pub fn imports(&self, name: &str) -> bool {
         self.module.imports().any(|import| import.name() == name)
+    }
+
+    /// What it takes, if it was loaded from a file.
+    pub fn handles(&self) -> Handles {
+        self.engine.handles()
     }
 
     /// The engine that it was compiled for.

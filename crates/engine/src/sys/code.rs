@@ -5,8 +5,8 @@
 //! for reading only, and its writer has gone.
 //!
 //! What is mapped has the file's pages: they are shared with whoever maps it too, and the kernel takes them back where it
-//! needs memory. A module, or a component whose memories begin with much, keeps its file open and has three mappings (code
-//! between what is read); other components have two, and no file (`mapped`).
+//! needs memory. Where memories begin with much, the file is kept open and there are three mappings (code between what is
+//! read); else there are two, and no file (`mapped`).
 
 use super::mapped::{Mapping, hand_over};
 use std::{fs::File, os::fd::AsRawFd};
@@ -40,7 +40,7 @@ pub(crate) fn is_component(file: &File) -> bool {
     mapped.is_ok_and(|code| Engine::detect_precompiled(&code) == Some(Precompiled::Component))
 }
 
-/// Loads compiled code of a module.
+/// Maps compiled code of a module, whose file is kept open: memories begin with parts of it.
 ///
 /// # Errors
 ///
@@ -50,8 +50,21 @@ pub(crate) fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Modul
     unsafe { Module::deserialize_open_file(engine, file) }
 }
 
-/// Maps compiled code of a component, for an engine that copies what memories begin with and publishes by [`Publisher`](super::mapped::Publisher):
+/// Maps compiled code of a module, for an engine that copies what memories begin with and publishes by [`Publisher`](super::mapped::Publisher):
 /// the file is not kept open.
+///
+/// # Errors
+///
+/// As [`load`].
+pub(crate) fn map_module(engine: &Engine, file: &File) -> wasmtime::Result<Module> {
+    hand_over(file, |memory| {
+        // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is. It is mapped until the engine
+        // says that nobody uses it any more.
+        unsafe { Module::deserialize_raw(engine, memory) }
+    })
+}
+
+/// The same of a component.
 ///
 /// # Errors
 ///

@@ -141,7 +141,10 @@ impl Drop for Mapping {
 
 #[cfg(all(test, feature = "compiler"))]
 mod tests {
-    use super::{super::code::map_component, *};
+    use super::{
+        super::code::{map_component, map_module},
+        *,
+    };
     use palisade_compiler::{compile_for, settings};
     use palisade_wall::Purpose;
     use std::{fs, io::Write, sync::Arc};
@@ -213,6 +216,33 @@ mod tests {
         drop(another);
         assert_eq!(mappings(&file).len(), 2, "a clone uses it");
         drop(clone);
+        assert_eq!(mappings(&file), []);
+    }
+
+    #[test]
+    fn a_module_is_mapped_for_as_long_as_anybody_uses_it() {
+        let mut settings = settings::filter();
+        settings.with_custom_code_memory(Some(Arc::new(Publisher)));
+        let engine = wasmtime::Engine::new(&settings).unwrap();
+        let text = format!(
+            r#"(module (memory 1) (data (i32.const 0) "{DATA}") (func (export "proxy_on_tick") unreachable))"#
+        );
+        let module = wat::parse_str(text).unwrap();
+        let file = file_of(&compile_for(Purpose::Filter, &module).unwrap());
+        let module = map_module(&engine, &file.reopen().unwrap()).unwrap();
+        let protections: Vec<_> = mappings(&file).into_iter().map(|(one, _)| one).collect();
+        assert_eq!(protections, ["r-xp", "r--p"]);
+        assert!(!is_open(&file), "its file is kept open");
+        let mut store = wasmtime::Store::new(&engine, ());
+        store.set_epoch_deadline(1);
+        let instance = wasmtime::Instance::new(&mut store, &module, &[]).unwrap();
+        drop(module);
+        assert_eq!(mappings(&file).len(), 2, "an instance uses it");
+        let function = instance.get_typed_func::<(), ()>(&mut store, "proxy_on_tick");
+        let trap = function.unwrap().call(&mut store, ()).unwrap_err();
+        let trap = trap.downcast::<wasmtime::Trap>().unwrap();
+        assert_eq!(trap, wasmtime::Trap::UnreachableCodeReached);
+        drop(store);
         assert_eq!(mappings(&file), []);
     }
 

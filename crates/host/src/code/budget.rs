@@ -12,7 +12,7 @@
 //! than many a request.
 
 use super::limits::CodeLimits;
-use palisade_engine::{lock::lock, service::Handles};
+use palisade_engine::{handles::Handles, lock::lock};
 use std::{
     any::Any,
     collections::VecDeque,

@@ -3,7 +3,7 @@
 //! A module that is loaded takes two or three mappings and may keep a file open ([`Handles`]). Of both a process has so many,
 //! which connections and instances need too: the defaults leave most of them to these.
 
-use palisade_engine::service::Handles;
+use palisade_engine::handles::Handles;
 use rustix::process::{Resource, getrlimit};
 
 /// One part of so many of the machine's memory.

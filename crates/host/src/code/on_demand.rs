@@ -19,7 +19,7 @@ use super::{
     queue::Compile,
 };
 use crate::{beneath, stamp::Stamp};
-use palisade_engine::{lock::lock, service::Handles};
+use palisade_engine::{handles::Handles, lock::lock};
 use palisade_policy::Capability;
 use palisade_wall::Purpose;
 use palisade_wasm::{cache::EntryName, code::Code, code::Identified, module::Module};

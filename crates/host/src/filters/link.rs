@@ -6,7 +6,7 @@ use crate::{
     kinds::Level,
     log::{Line, Log},
 };
-use palisade_engine::{guest::Engine, service::Handles};
+use palisade_engine::{guest::Engine, handles::Handles};
 use palisade_filter::{Filter, Settings, Shared};
 use palisade_wasm::code::Code;
 use std::sync::{
@@ -63,8 +63,8 @@ impl Link for FilterLink {
         Ok(filter)
     }
 
-    fn handles(_: &Filter) -> Handles {
-        Handles::MOST
+    fn handles(filter: &Filter) -> Handles {
+        filter.handles()
     }
 
     fn is_in_use(filter: &Filter) -> bool {

@@ -20,8 +20,9 @@ use crate::{
 use errands::Errands;
 use http::{Request, Response, StatusCode};
 use palisade_engine::{
+    handles::Handles,
     permits::Share,
-    service::{self, Engine, Handles},
+    service::{self, Engine},
 };
 use palisade_filter::Peer;
 use palisade_network::{Answer, Gate, Resolve, ResolveError};

@@ -6,8 +6,11 @@ use crate::{
 };
 use std::{
     ffi::OsString,
+    io::ErrorKind,
     net::{TcpListener, TcpStream},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 fn endpoint(transport: Transport, address: [u8; 4]) -> Endpoint {
@@ -35,8 +38,17 @@ fn an_endpoint_is_written_as_a_grant() {
 #[test]
 fn a_port_is_kept_for_a_server_that_comes_and_goes() {
     let port = Port::find(Transport::Tcp).unwrap();
-    // The standard library sets SO_REUSEADDR, as servers do.
-    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, port.number)).unwrap();
+    // The standard library sets SO_REUSEADDR, as servers do. A child of another test's may have the last listener,
+    // until it executes.
+    let until = Instant::now() + Duration::from_secs(10);
+    let listen = || loop {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port.number)) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                thread::yield_now();
+            }
+            bound => break bound.unwrap(),
+        }
+    };
     for _ in 0..2 {
         let listener = listen();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
