@@ -4,6 +4,7 @@ use crate::help;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use palisade_command_line::args::{BenchArgs, CostArgs, GuestArgs, PolicyArgs};
+use palisade_policy::Profile;
 use std::{ffi::OsString, path::PathBuf};
 
 /// Run code you do not trust behind the thinnest wall that holds it.
@@ -66,6 +67,13 @@ pub(crate) enum Command {
     /// `policy.toml` there, with a word about each line.
     #[command(after_help = help::INIT_EXAMPLES)]
     Init(InitArgs),
+    /// Write the policy that a command needs
+    ///
+    /// Runs it behind the wall in a copy of the project, asks about what it misses, and runs it again
+    /// until it ends well; then once more behind the least policy that came of it. What it writes is
+    /// thrown away. Keys, passwords and what all users share are never granted.
+    #[command(override_usage = help::LEARN_USAGE, after_help = help::LEARN_EXAMPLES)]
+    Learn(LearnArgs),
     /// Explain what a guest was denied, and how it ended
     ///
     /// Reads a report that `palisade run --report` wrote. Each denial is told in a sentence: who
@@ -149,6 +157,9 @@ pub(crate) struct RunArgs {
     /// Tell of files that the guest asks for and is not granted. Each call that names a file takes longer for it
     #[arg(long, help_heading = "Report")]
     pub(crate) watch: bool,
+    // For `palisade learn`, which tells of it itself.
+    #[arg(long, hide = true)]
+    pub(crate) untold: bool,
     #[command(flatten)]
     pub(crate) guest: GuestArgs,
 }
@@ -183,6 +194,37 @@ pub(crate) struct InitArgs {
     /// Print the policy, and write nothing
     #[arg(long)]
     pub(crate) print: bool,
+}
+
+// `palisade learn`.
+#[derive(Debug, Args)]
+pub(crate) struct LearnArgs {
+    /// Where the policy goes
+    #[arg(long, value_name = "FILE", default_value = "policy.toml", value_hint = ValueHint::FilePath)]
+    pub(crate) out: PathBuf,
+    /// Replace the policy that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Agree to files that it misses, but for what is not asked about at all; not beside a network, to which it could send them
+    #[arg(long, conflicts_with_all = ["allow_network", "connect", "listen"])]
+    pub(crate) yes: bool,
+    /// Agree to the network that it misses. No file beside the project is granted then
+    #[arg(long)]
+    pub(crate) allow_network: bool,
+    /// Grant a connection from the first round on
+    #[arg(long, short, value_name = "PROTO://HOST:PORTS")]
+    pub(crate) connect: Vec<String>,
+    /// Grant a listener from the first round on
+    #[arg(long, value_name = "PROTO://ADDRESS:PORTS")]
+    pub(crate) listen: Vec<String>,
+    /// Grant an environment variable
+    #[arg(long, short, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// Begin with a profile, beside those of the tools that the project's files name
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Vec<Profile>,
+    #[command(flatten)]
+    pub(crate) guest: GuestArgs,
 }
 
 // `palisade why`.

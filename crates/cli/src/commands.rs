@@ -8,8 +8,10 @@ mod explain;
 mod init;
 mod kill;
 mod lab;
+mod learn;
 mod logs;
 mod man;
+mod policy_text;
 mod program;
 mod ps;
 mod reload;
@@ -30,6 +32,7 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
         Command::Run(args) => run::run(args, early),
         Command::Explain(args) => explain::explain(args),
         Command::Init(args) => init::init(&args),
+        Command::Learn(args) => learn::learn(args),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Bench(_) | Command::Cost(_) => lab::measure(),
         Command::Why(args) => why::why(&args),

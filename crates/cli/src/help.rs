@@ -5,6 +5,7 @@ pub(crate) const RUN_USAGE: &str = "palisade run [GRANTS] [LIMITS] [--] PROGRAM 
 pub(crate) const EXPLAIN_USAGE: &str =
     "palisade explain [GRANTS] [LIMITS] [--json] [--] PROGRAM [ARGS]...";
 pub(crate) const COST_USAGE: &str = "palisade cost [OPTIONS] [GRANTS] [--] PROGRAM [ARGS]...";
+pub(crate) const LEARN_USAGE: &str = "palisade learn [OPTIONS] [--] PROGRAM [ARGS]...";
 pub(crate) const EXEC_USAGE: &str = "palisade exec ID|NAME [--] PROGRAM [ARGS]...";
 pub(crate) const DOCTOR_USAGE: &str = "palisade doctor [--json]";
 
@@ -70,6 +71,16 @@ Examples:
       for a coding agent that works on another one; only shown
   palisade init --from ~/.claude/settings.json
       for one whose own sandbox has settings already";
+
+/// At the end of `learn -h`.
+pub(crate) const LEARN_EXAMPLES: &str = "\
+Examples:
+  palisade learn -- make
+      then: palisade run --policy policy.toml -- make
+  palisade learn --yes -- ./configure
+      files that it misses are granted without a question, but for keys and the like
+  palisade learn --allow-network --env CARGO_HOME=/tmp/cargo -- cargo build
+      the network that it misses is granted, and no file beside the project";
 
 /// At the end of `cost -h`.
 pub(crate) const COST_MORE: &str = "`palisade cost --help` has examples and says what is granted.";

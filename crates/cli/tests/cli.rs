@@ -20,6 +20,7 @@ mod cli {
     pub(crate) mod init;
     pub(crate) mod jobs;
     pub(crate) mod kept_files;
+    pub(crate) mod learn;
     pub(crate) mod limits;
     pub(crate) mod meeting;
     pub(crate) mod network;
@@ -78,6 +79,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("init", cli::init::CASES),
     ("jobs", cli::jobs::CASES),
     ("kept_files", cli::kept_files::CASES),
+    ("learn", cli::learn::CASES),
     ("limits", cli::limits::CASES),
     ("meeting", cli::meeting::CASES),
     ("network_calls", network::calls::CASES),

@@ -10,6 +10,7 @@ pub mod args;
 pub mod env_files;
 pub mod read;
 pub mod say;
+pub mod workplace;
 
 /// Exit code for everything that is palisade's refusal or failure, not the guest's end.
 pub const FAILED: u8 = 125;

@@ -64,20 +64,20 @@ impl Workplace {
     /// # Errors
     ///
     /// When the folder is somebody's home or a folder of the system, larger than [`MOST_BYTES`] or
-    /// [`MOST_FILES`], or when there is no room.
-    pub fn copy_of(source: PathBuf) -> anyhow::Result<Self> {
-        refuse_if_general(&source)?;
+    /// [`MOST_FILES`], for which there is this advice, or when there is no room.
+    pub fn copy_of(source: PathBuf, advice: &str) -> anyhow::Result<Self> {
+        refuse_if_general(&source, advice)?;
         let mut size = Size::default();
         size.add(&source);
         if size.is_too_much() {
             bail!(
-                "usage: {} has more than {} MiB or {MOST_FILES} files in it, too much to copy before each run; {ADVICE}",
+                "usage: {} has more than {} MiB or {MOST_FILES} files in it, too much to copy before each run; {advice}",
                 source.display(),
                 MOST_BYTES >> 20
             );
         }
         let copy = tempfile::Builder::new()
-            .prefix("palisade-cost-")
+            .prefix("palisade-copy-")
             // The user's folder may lie in one that others cannot enter.
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(place_near(&source))
@@ -110,7 +110,7 @@ impl Workplace {
     }
 
     /// A path of the user's, where runs find it.
-    pub(super) fn moved(&self, path: &Path) -> PathBuf {
+    pub fn moved(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.source) {
             Ok(below) if below.as_os_str().is_empty() => self.inside(),
             Ok(below) => self.inside().join(below),
@@ -119,23 +119,27 @@ impl Workplace {
     }
 
     /// Where copies are, if that is not the folder's own disk.
-    pub(super) fn is_elsewhere(&self) -> Option<&Path> {
+    pub fn is_elsewhere(&self) -> Option<&Path> {
         let copies = self.copy.as_ref()?.path();
         (device(copies) != device(&self.source)).then_some(copies)
     }
 
     /// How many files could not be copied.
-    pub(super) fn left_out(&self) -> usize {
+    pub fn left_out(&self) -> usize {
         self.left_out.get()
     }
 
     /// How often it was copied so far, and how long that took together.
-    pub(super) fn copying(&self) -> (u32, Duration) {
+    pub fn copying(&self) -> (u32, Duration) {
         self.copying.get()
     }
 
     /// Makes the copy what the user's folder is.
-    pub(super) fn refresh(&self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When something of either can't be read or written.
+    pub fn refresh(&self) -> anyhow::Result<()> {
         let Some(copy) = &self.copy else {
             return Ok(());
         };
@@ -153,19 +157,17 @@ impl Workplace {
     }
 }
 
-const ADVICE: &str = "go to a folder with only what the command needs, or run in the folder itself with --in-place, where --cleanup COMMAND takes away what a run leaves";
-
-fn refuse_if_general(source: &Path) -> anyhow::Result<()> {
+fn refuse_if_general(source: &Path, advice: &str) -> anyhow::Result<()> {
     let home = std::env::home_dir().and_then(|home| fs::canonicalize(home).ok());
     if home.is_some_and(|home| home == source) {
         bail!(
-            "usage: {} is your home, which is not copied for each run; {ADVICE}",
+            "usage: {} is your home, which is not copied for each run; {advice}",
             source.display()
         );
     }
     if EVERYBODYS.iter().any(|folder| Path::new(folder) == source) {
         bail!(
-            "usage: {} is a folder of the system, which is not copied for each run; {ADVICE}",
+            "usage: {} is a folder of the system, which is not copied for each run; {advice}",
             source.display()
         );
     }
@@ -242,7 +244,7 @@ mod tests {
     #[test]
     fn each_run_finds_the_folder_as_the_user_left_it() {
         let source = folder();
-        let workplace = Workplace::copy_of(source.path().to_owned()).unwrap();
+        let workplace = Workplace::copy_of(source.path().to_owned(), "elsewhere").unwrap();
         let inside = workplace.inside();
         fs::write(inside.join("sub/file"), "changed").unwrap();
         fs::write(inside.join("new"), "").unwrap();
@@ -270,7 +272,7 @@ mod tests {
         let source = folder();
         let file = source.path().join("sub/file");
         fs::set_permissions(&file, Permissions::from_mode(0o6755)).unwrap();
-        let workplace = Workplace::copy_of(source.path().to_owned()).unwrap();
+        let workplace = Workplace::copy_of(source.path().to_owned(), "elsewhere").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
         assert_eq!(mode(workplace.inside().parent().unwrap()), 0o700);
         assert_eq!(mode(&workplace.inside().join("sub/file")), 0o755);
@@ -280,7 +282,7 @@ mod tests {
     fn what_is_no_file_is_left_out_and_counted() {
         let source = folder();
         let socket = std::os::unix::net::UnixListener::bind(source.path().join("socket"));
-        let workplace = Workplace::copy_of(source.path().to_owned()).unwrap();
+        let workplace = Workplace::copy_of(source.path().to_owned(), "elsewhere").unwrap();
         assert_eq!(workplace.left_out(), 1);
         drop(socket);
     }
@@ -288,7 +290,7 @@ mod tests {
     #[test]
     fn paths_of_the_users_are_found_in_the_copy() {
         let source = folder();
-        let workplace = Workplace::copy_of(source.path().to_owned()).unwrap();
+        let workplace = Workplace::copy_of(source.path().to_owned(), "elsewhere").unwrap();
         let inside = workplace.inside();
         assert_eq!(workplace.moved(source.path()), inside);
         assert_eq!(
@@ -302,8 +304,10 @@ mod tests {
 
     #[test]
     fn a_folder_of_everybody_is_not_copied() {
-        let error = Workplace::copy_of("/usr".into()).unwrap_err().to_string();
-        assert!(error.contains("/usr is a folder of the system") && error.contains("--in-place"));
+        let error = Workplace::copy_of("/usr".into(), "elsewhere")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("/usr is a folder of the system") && error.contains("elsewhere"));
     }
 
     #[test]
@@ -311,7 +315,7 @@ mod tests {
         let source = folder();
         let file = File::create(source.path().join("large")).unwrap();
         file.set_len(MOST_BYTES + 1).unwrap();
-        let error = Workplace::copy_of(source.path().to_owned()).unwrap_err();
+        let error = Workplace::copy_of(source.path().to_owned(), "elsewhere").unwrap_err();
         assert!(error.to_string().contains("more than 1024 MiB"), "{error}");
     }
 }

@@ -15,13 +15,11 @@
 
 mod advice;
 mod contenders;
-mod folder;
 mod grants;
 mod present;
 mod trial;
 
 pub use advice::{Advice, Effect};
-pub use folder::{MOST_BYTES, MOST_FILES, Workplace};
 pub use grants::CommandError;
 
 use crate::{
@@ -42,6 +40,7 @@ use crate::{
 };
 use contenders::Contenders;
 use grants::Task;
+use palisade_command_line::workplace::Workplace;
 use palisade_policy::Policy;
 use palisade_wall::Command;
 use serde::Serialize;

@@ -23,7 +23,7 @@ use crate::{
     seen::Seen,
     wire::{self, Record, ended},
 };
-use palisade_wall::{Denial, Ending, Enforcement, Event, Report, TerminalPosition};
+use palisade_wall::{Denial, Ending, Enforcement, Event, Had, Report, TerminalPosition};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
@@ -103,6 +103,8 @@ pub struct Domain {
     watched: Option<Watched>,
     /// What it asked for and did not get.
     lost_files: Vec<Denial>,
+    /// What it had of granted places.
+    had: Vec<Had>,
     /// The input file of which the guest reads a view.
     followed: Option<Followed>,
     relay: Option<Relay>,
@@ -148,6 +150,7 @@ impl Domain {
             observed: Observed::default(),
             watched: plan.watched.clone(),
             lost_files: Vec::new(),
+            had: Vec::new(),
             followed: None,
             relay: None,
             left: None,
@@ -469,7 +472,8 @@ impl Domain {
     /// What of the files that a watched guest asked for the host has.
     fn look_for_files(&mut self) {
         if let (Some(watched), Some(layout)) = (&self.watched, &self.layout) {
-            let notes = std::mem::take(&mut self.observed.files);
+            let mut notes = std::mem::take(&mut self.observed.files);
+            self.had = notes.take_had();
             self.lost_files = denials::of_files(notes, layout, watched);
         }
     }

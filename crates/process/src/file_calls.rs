@@ -62,6 +62,8 @@ pub(crate) enum Use {
     /// Whether it is there, and its attributes.
     Look,
     Read,
+    /// Or to load it as a library.
+    Execute,
     /// To make it, or to give its name to another file.
     Make,
     Write,
@@ -96,6 +98,7 @@ const fn at(folder: u8, purpose: Purpose) -> Named {
 
 const LOOK: Purpose = Purpose::Is(Use::Look);
 const READ: Purpose = Purpose::Is(Use::Read);
+const EXECUTE: Purpose = Purpose::Is(Use::Execute);
 const WRITE: Purpose = Purpose::Is(Use::Write);
 const LOOK_AT_NAME: Purpose = Purpose::Name(Use::Look);
 const MAKE: Purpose = Purpose::Name(Use::Make);
@@ -128,8 +131,8 @@ pub(crate) const FILE_CALLS: &[FileCall] = &[
     call!(SYS_faccessat(at(0, LOOK))),
     call!(SYS_faccessat2(at(0, LOOK)), Some(3)),
     call!(SYS_readlinkat(at(0, LOOK_AT_NAME))),
-    call!(SYS_execve(here(0, READ))),
-    call!(SYS_execveat(at(0, READ)), Some(4)),
+    call!(SYS_execve(here(0, EXECUTE))),
+    call!(SYS_execveat(at(0, EXECUTE)), Some(4)),
     call!(SYS_chdir(here(0, READ))),
     FileCall {
         number: libc::SYS_fchdir,

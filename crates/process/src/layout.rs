@@ -186,6 +186,17 @@ impl Layout {
         }
     }
 
+    /// The granted place that a path lies in.
+    pub(crate) fn granted_place(&self, path: &Path) -> Option<&Path> {
+        let is_granted =
+            |place: &MountPoint| matches!(place, MountPoint::Host(host) if host.granted);
+        let around = path.ancestors().find_map(|path| {
+            let place = self.mount_points.get_key_value(path);
+            place.filter(|(_, place)| is_granted(place))
+        });
+        around.map(|(path, _)| path.as_path())
+    }
+
     /// Whether this is a place that the domain has from its start, or leads to one.
     pub(crate) fn is_of_the_domain(&self, path: &Path) -> bool {
         let places = self.mount_points.keys().chain(self.files.keys());

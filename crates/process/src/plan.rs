@@ -26,6 +26,7 @@ pub use landlock::{Landlock, LandlockRule};
 pub use options::{Instructions, Options, Runner};
 pub(crate) use own_files::hosts_file;
 pub use palisade_wall::Relied;
+pub use profile::of as profile_files;
 
 use crate::{
     cgroup,

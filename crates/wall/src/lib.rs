@@ -27,7 +27,8 @@ pub use exit::{Ending, Exit};
 pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Relied, Spec, View, Wall, WriteGrant};
 pub use purpose::Purpose;
 pub use report::{
-    Denial, Enforcement, Level, Phase, Process, REPORT_VERSION, Report, Usage, report_schema,
+    Denial, Enforcement, Had, HadFor, Level, Phase, Process, REPORT_VERSION, Report, Usage,
+    report_schema,
 };
 pub use streams::{Streams, Terminal};
 pub use surroundings::{HandedListener, Surroundings};

@@ -76,6 +76,7 @@ fn report(exit: Exit, command: Vec<String>) -> Report {
         denials: Vec::new(),
         phases: Vec::new(),
         usage: Usage::default(),
+        had: Vec::new(),
     }
 }
 

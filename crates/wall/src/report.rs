@@ -39,6 +39,39 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// What the whole domain used.
     pub usage: Usage,
+    /// What a watched guest had of places that were granted, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub had: Vec<Had>,
+}
+
+/// A place that was granted, and what a guest had of it, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Had {
+    /// The granted place as the guest sees it; of what was executed where the guest may write, the folder that it lies in, and
+    /// of libraries there the file.
+    pub place: String,
+    /// What for.
+    #[serde(rename = "for")]
+    pub purpose: HadFor,
+    /// Who was the first.
+    pub process: Process,
+}
+
+/// What a guest has something of a granted place for.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum HadFor {
+    /// To read it, or to list it.
+    Read,
+    /// To make, change, rename or remove something.
+    Write,
+    /// To execute what lies where it may write.
+    Execute,
+    /// To read what has the name of a library, where it may write: it loads that, if it is there.
+    Load,
 }
 
 /// One capability: requested and actual.

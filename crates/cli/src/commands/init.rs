@@ -9,7 +9,7 @@
 //! how many, and each stands there with its origin.
 
 mod draft;
-mod project;
+pub(super) mod project;
 mod settings;
 mod tool;
 
@@ -36,9 +36,7 @@ const FILE: &str = "policy.toml";
 pub(crate) fn init(args: &InitArgs) -> anyhow::Result<u8> {
     let folder = fs::canonicalize(&args.folder)
         .with_context(|| format!("host: cannot look at {}", args.folder.display()))?;
-    let looked = Project::look(&folder);
-    let looked = looked.with_context(|| format!("host: cannot list {}", folder.display()))?;
-    let project = looked.map_err(|unfit| refusal(&folder, unfit))?;
+    let project = look(&folder)?;
     let settings = args.from.as_deref();
     let settings = settings
         .map(|file| Settings::read(file, &folder))
@@ -59,6 +57,17 @@ pub(crate) fn init(args: &InitArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// What lies in a project's folder.
+///
+/// # Errors
+///
+/// When it cannot be listed, or is none that a policy is written for.
+pub(super) fn look(folder: &Path) -> anyhow::Result<Project> {
+    let looked = Project::look(folder);
+    let looked = looked.with_context(|| format!("host: cannot list {}", folder.display()))?;
+    looked.map_err(|unfit| refusal(folder, unfit))
+}
+
 fn refusal(folder: &Path, unfit: Unfit) -> anyhow::Error {
     let folder = folder.display();
     match unfit {
@@ -77,7 +86,7 @@ fn refusal(folder: &Path, unfit: Unfit) -> anyhow::Error {
 }
 
 /// Whether a limit on memory starts here. A policy that is refused on the spot is no beginning.
-fn holds_memory() -> bool {
+pub(super) fn holds_memory() -> bool {
     let need = Need {
         memory_bytes: Some(1 << 30),
         ..Need::default()

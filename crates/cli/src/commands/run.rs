@@ -73,7 +73,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         Ok(report) => {
             say::ending(report);
             say::limits(report);
-            if report.exit_code != 0 {
+            if report.exit_code != 0 && !args.untold {
                 hint::print(
                     &request.command,
                     &plan,
@@ -81,7 +81,9 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
                     Ok((report, &folders)),
                 );
             }
-            denials::print(report, args.report.as_deref(), args.watch);
+            if !args.untold {
+                denials::print(report, args.report.as_deref(), args.watch);
+            }
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }

@@ -1,8 +1,8 @@
 //! `palisade why`: a report in sentences.
 
-mod apply;
+pub(super) mod apply;
 mod opens;
-mod remedy;
+pub(super) mod remedy;
 mod sentences;
 
 use crate::{args::WhyArgs, say};

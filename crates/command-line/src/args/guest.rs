@@ -1,7 +1,7 @@
 //! The program to run.
 
 use clap::{Args, ValueHint};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 // The program to run.
 #[derive(Debug, Args)]
@@ -17,6 +17,15 @@ pub struct GuestArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     command: Vec<OsString>,
+}
+
+impl GuestArgs {
+    /// As it was typed.
+    pub fn program(&self) -> &OsStr {
+        self.command
+            .first()
+            .map_or(OsStr::new(""), OsString::as_os_str)
+    }
 }
 
 impl From<GuestArgs> for palisade_wall::Command {

@@ -1,9 +1,9 @@
 //! From what was typed to what every contender runs: the program, its arguments and its policy.
 
-use super::{Options, folder::Workplace};
+use super::Options;
 use crate::subjects::{is_wasm, limit_flags, policy_flags};
 use palisade::{Domain, Launcher, Plan, View};
-use palisade_command_line::env_files::EnvFiles;
+use palisade_command_line::{env_files::EnvFiles, workplace::Workplace};
 use palisade_policy::{Access, EnvGrant, FileGrant, Policy};
 use palisade_wall::Command;
 use std::{

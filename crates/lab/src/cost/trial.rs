@@ -1,6 +1,6 @@
 //! A run of the user's command, and one of a program that ends at once before it.
 
-use super::{Options, folder::Workplace, grants::Task, present};
+use super::{Options, grants::Task, present};
 use crate::{
     program::{Program, Used},
     said::cause_in,
@@ -9,6 +9,7 @@ use crate::{
     trial::{Trial, microseconds},
 };
 use anyhow::{Context, bail};
+use palisade_command_line::workplace::Workplace;
 use palisade_policy::Policy;
 use std::{
     cell::Cell,

@@ -17,6 +17,7 @@ use crate::{
     sys::notify,
 };
 use palisade_network::Process;
+use palisade_wall::{Had, HadFor};
 use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,6 +46,8 @@ pub(crate) struct Notes {
     shown: BTreeMap<PathBuf, Use>,
     /// What the guest made in folders of its own.
     made: BTreeSet<PathBuf>,
+    /// What it had of granted places, and who was the first.
+    had: BTreeMap<(PathBuf, HadFor), Process>,
     /// Of all paths.
     bytes: usize,
     /// Calls beside those.
@@ -73,6 +76,17 @@ impl Notes {
     /// What was asked of which path, and from which granted place it may lead elsewhere.
     pub(crate) fn take(self) -> (BTreeMap<PathBuf, Note>, BTreeMap<PathBuf, Use>) {
         (self.notes, self.shown)
+    }
+
+    /// What the guest had of granted places.
+    pub(crate) fn take_had(&mut self) -> Vec<Had> {
+        let had = std::mem::take(&mut self.had).into_iter();
+        had.map(|((place, purpose), process)| Had {
+            place: place.to_string_lossy().into_owned(),
+            purpose,
+            process: palisade_wall::Process::new(process.pid, process.name.as_bytes()),
+        })
+        .collect()
     }
 
     /// Takes room for one more beside so many, of so many bytes.
@@ -117,6 +131,17 @@ impl Notes {
         }
     }
 
+    /// Of a place that was granted, or is the domain's own and executed from.
+    fn have(&mut self, (place, purpose): (&Path, HadFor), who: impl FnOnce() -> Option<Process>) {
+        let key = (place.to_owned(), purpose);
+        if !self.had.contains_key(&key)
+            && self.takes(self.had.len(), place.as_os_str().len())
+            && let Some(process) = who()
+        {
+            self.had.insert(key, process);
+        }
+    }
+
     fn make(&mut self, path: PathBuf) {
         if !self.made.contains(&path) && self.takes(self.made.len(), path.as_os_str().len()) {
             self.made.insert(path);
@@ -157,6 +182,32 @@ fn sort(layout: &Layout, path: &Path, wanted: Use) -> Sorted {
     }
 }
 
+/// What a guest that gets what it asks for has of which place. Whether it does is not seen.
+fn had<'a>(layout: &'a Layout, path: &'a Path, wanted: Use) -> Option<(&'a Path, HadFor)> {
+    let is_written = || layout.exec_grant(path).is_some() || layout.is_executable(path);
+    let purpose = match wanted {
+        Use::Look => return None,
+        Use::Execute if is_written() => return Some((path.parent()?, HadFor::Execute)),
+        Use::Read if is_library(path) && is_written() => return Some((path, HadFor::Load)),
+        wanted if wanted < Use::Make => HadFor::Read,
+        _ if layout.is_read_only(path) => return None,
+        _ => HadFor::Write,
+    };
+    Some((layout.granted_place(path)?, purpose))
+}
+
+/// `libz.so`, `libz.so.1`, and what Node.js and Python load.
+fn is_library(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.as_encoded_bytes());
+    name.is_some_and(|name| {
+        name.ends_with(b".node") || name.ends_with(b".so") || contains(name, b".so.")
+    })
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
 /// What a call asks of a path.
 #[derive(Clone, Debug)]
 struct Asked {
@@ -179,18 +230,15 @@ impl Watch {
     }
 
     /// Who called is asked for a path that there is no note of yet; it is `None` if nobody waits there any more.
-    fn note(
-        &self,
-        layout: &Layout,
-        path: &Path,
-        asked: Asked,
-        who: impl FnOnce() -> Option<Process>,
-    ) {
+    fn note(&self, layout: &Layout, path: &Path, asked: Asked, who: impl Fn() -> Option<Process>) {
         let path = without_links(layout, path);
         if KERNELS.iter().any(|place| path.starts_with(place)) {
             return;
         }
         let mut notes = lock(&self.0);
+        if let Some(had) = had(layout, &path, asked.wanted) {
+            notes.have(had, &who);
+        }
         match sort(layout, &path, asked.wanted) {
             Sorted::Had => {}
             Sorted::Shown if asked.follows => notes.show(path, asked.wanted),

@@ -33,6 +33,7 @@ impl Domain {
             denials,
             phases: self.phases(words),
             usage: self.usage(words),
+            had: self.had.clone(),
         }
     }
 

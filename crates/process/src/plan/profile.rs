@@ -45,7 +45,8 @@ pub(super) fn with_grants(policy: &Policy, surroundings: &Surroundings) -> Polic
     policy
 }
 
-fn of(profile: Profile, surroundings: &Surroundings) -> Vec<FileGrant> {
+/// The files that a profile shows, where they are there.
+pub fn of(profile: Profile, surroundings: &Surroundings) -> Vec<FileGrant> {
     match profile {
         Profile::Rust => {
             let cargo = cargo_home(surroundings).into_iter();

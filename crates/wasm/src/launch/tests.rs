@@ -23,6 +23,7 @@ fn report(exit: Exit) -> Report {
             done_us: 50.0,
         }],
         usage: Usage::default(),
+        had: Vec::new(),
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     settings::Settings,
     tool::Tool,
 };
+use crate::commands::policy_text::{Line, quoted, write_list};
 use palisade_policy::visible;
 use std::{collections::BTreeMap, fmt};
 
@@ -23,9 +24,6 @@ pub(super) struct Draft<'a> {
 
 /// Where a model is asked, as an example.
 const MODEL: &str = "api.anthropic.com";
-
-/// A value of a list, and why it is there.
-type Line = (String, String);
 
 impl Draft<'_> {
     /// What to try with it, in the project's folder.
@@ -336,27 +334,6 @@ impl fmt::Display for Draft<'_> {
             ),
         }
     }
-}
-
-/// A value as TOML has it.
-fn quoted(value: &str) -> String {
-    toml_edit::Value::from(value).to_string()
-}
-
-/// One value a line, comments in one column.
-fn write_list(f: &mut fmt::Formatter<'_>, key: &str, lines: &[Line]) -> fmt::Result {
-    let width = lines
-        .iter()
-        .map(|(value, _)| value.len())
-        .max()
-        .unwrap_or(0)
-        + 3;
-    writeln!(f, "{key} = [")?;
-    for (value, why) in lines {
-        let value = format!("{},", quoted(value));
-        writeln!(f, "    {value:<width$} # {why}")?;
-    }
-    writeln!(f, "]")
 }
 
 #[cfg(test)]

@@ -6,23 +6,23 @@ use std::{collections::BTreeMap, fs, io, os::unix::fs::MetadataExt, path::Path};
 
 /// A folder's tools, and what in it others trust.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Project {
-    pub(super) tools: Vec<&'static Tool>,
+pub(in crate::commands) struct Project {
+    pub(in crate::commands) tools: Vec<&'static Tool>,
     /// Those of [`TRUSTED`] that are there.
-    pub(super) trusted: Vec<&'static Trusted>,
+    pub(in crate::commands) trusted: Vec<&'static Trusted>,
     /// Links among them, which cannot be protected.
-    pub(super) links: Vec<String>,
+    pub(in crate::commands) links: Vec<String>,
     /// Files of variables, which may hold keys: [`MOST_VARIABLES`] at most.
-    pub(super) variables: Vec<String>,
+    pub(in crate::commands) variables: Vec<String>,
     /// What package managers may have linked to their caches.
-    pub(super) linked: Vec<&'static str>,
+    pub(in crate::commands) linked: Vec<&'static str>,
     /// The repository's own files lie elsewhere: it is a worktree or a submodule.
-    pub(super) has_git_elsewhere: bool,
+    pub(in crate::commands) has_git_elsewhere: bool,
 }
 
 /// What is in the way of a policy for a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(in crate::commands) enum Unfit {
     /// What a shell or a server of the user's starts lies in it.
     Home,
     /// Its owner could put another policy in the place of the one that is written.
@@ -33,12 +33,12 @@ pub(super) enum Unfit {
 
 /// What somebody else runs or believes later.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Trusted {
-    pub(super) path: &'static str,
-    pub(super) why: &'static str,
+pub(in crate::commands) struct Trusted {
+    pub(in crate::commands) path: &'static str,
+    pub(in crate::commands) why: &'static str,
     /// Below it, what is believed as soon as it is there: where the folder is missing, an agent is not to be the one that
     /// makes it.
-    pub(super) planted: Option<&'static str>,
+    pub(in crate::commands) planted: Option<&'static str>,
 }
 
 const fn kept(path: &'static str, why: &'static str) -> Trusted {
@@ -65,7 +65,7 @@ const TOOL: &str = "what the tool starts, and tokens";
 
 /// Each is protected where it is there. Of those that are folders an agent is kept from making some: an empty folder
 /// stands in their place meanwhile, which git does not show. A file there would be.
-pub(super) const TRUSTED: [Trusted; 40] = [
+pub(in crate::commands) const TRUSTED: [Trusted; 40] = [
     planted(".github", FORGE, ".github/workflows"),
     planted(".gitea", FORGE, ".gitea/workflows"),
     planted(".forgejo", FORGE, ".forgejo/workflows"),
@@ -109,7 +109,7 @@ pub(super) const TRUSTED: [Trusted; 40] = [
 ];
 
 /// Files of variables that are named, each by a mount. A project has a handful.
-pub(super) const MOST_VARIABLES: usize = 16;
+pub(in crate::commands) const MOST_VARIABLES: usize = 16;
 
 /// By the lock of a package manager that may link what it installs to its cache: where.
 const LINKED: [(&str, &str); 4] = [
@@ -143,7 +143,7 @@ impl Project {
     /// # Errors
     ///
     /// When the folder cannot be listed, or is none that a policy is written for.
-    pub(super) fn look(folder: &Path) -> io::Result<Result<Self, Unfit>> {
+    pub(in crate::commands) fn look(folder: &Path) -> io::Result<Result<Self, Unfit>> {
         let mut names = BTreeMap::new();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;

@@ -2,25 +2,25 @@
 
 /// A tool, and what its builds need.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Tool {
-    pub(super) name: &'static str,
+pub(in crate::commands) struct Tool {
+    pub(in crate::commands) name: &'static str,
     /// Any of these in the project's folder.
-    pub(super) markers: &'static [&'static str],
-    pub(super) profiles: &'static [&'static str],
+    pub(in crate::commands) markers: &'static [&'static str],
+    pub(in crate::commands) profiles: &'static [&'static str],
     /// Where it executes what it has made, beside the project: each with the reason.
-    pub(super) executes: &'static [(&'static str, &'static str)],
+    pub(in crate::commands) executes: &'static [(&'static str, &'static str)],
     /// Where it fetches from.
-    pub(super) hosts: &'static [&'static str],
+    pub(in crate::commands) hosts: &'static [&'static str],
     /// By which it keeps what it fetches in the domain's own `/tmp`.
-    pub(super) cache: Option<&'static str>,
+    pub(in crate::commands) cache: Option<&'static str>,
     /// What to try behind the policy.
-    pub(super) example: &'static str,
+    pub(in crate::commands) example: &'static str,
 }
 
 const PROJECT: (&str, &str) = (".", "what is built, and the project's own scripts");
 
 /// All of them; the first that fits gives the example.
-pub(super) const TOOLS: [Tool; 8] = [
+pub(in crate::commands) const TOOLS: [Tool; 8] = [
     Tool {
         name: "Cargo",
         markers: &["Cargo.toml"],

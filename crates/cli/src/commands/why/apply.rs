@@ -42,7 +42,12 @@ pub(super) fn apply(file: &Path, missed: &[Missed], agrees: bool) -> anyhow::Res
         true => new,
         false => {
             let terminal = Terminal::open()?;
-            ask(terminal.input, terminal.output, &new, &shown)?
+            ask(
+                terminal.input,
+                terminal.output,
+                &new,
+                &format!("write it to {shown}"),
+            )?
         }
     };
     if wanted.is_empty() {
@@ -64,13 +69,13 @@ fn read_text(file: &Path) -> anyhow::Result<String> {
 }
 
 /// The terminal itself: stdin may be the report.
-struct Terminal {
-    input: BufReader<File>,
-    output: File,
+pub(in crate::commands) struct Terminal {
+    pub(in crate::commands) input: BufReader<File>,
+    pub(in crate::commands) output: File,
 }
 
 impl Terminal {
-    fn open() -> anyhow::Result<Self> {
+    pub(in crate::commands) fn open() -> anyhow::Result<Self> {
         let open = || OpenOptions::new().read(true).write(true).open("/dev/tty");
         let terminal = open().and_then(|output| Ok((open()?, output)));
         let (input, output) = terminal
@@ -83,17 +88,17 @@ impl Terminal {
 }
 
 /// Those with a yes. The end of the input is a no to all that is left.
-fn ask(
+pub(in crate::commands) fn ask(
     mut input: impl BufRead,
     mut output: impl Write,
     missed: &[Missed],
-    shown: &str,
+    question: &str,
 ) -> anyhow::Result<Vec<Missed>> {
     let mut wanted = Vec::new();
     for one in missed {
         write!(
             output,
-            "{} = {}\n  would open {}\n  write it to {shown}? [y]es, [N]o, [q]uit: ",
+            "{} = {}\n  would open {}\n  {question}? [y]es, [N]o, [q]uit: ",
             one.key,
             Value::from(&one.value),
             one.opened(),

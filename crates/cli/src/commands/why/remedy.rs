@@ -51,10 +51,10 @@ fn parse(access: Access, value: &str) -> Option<FileGrant> {
 
 /// A grant that a guest missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Missed {
+pub(in crate::commands) struct Missed {
     flag: &'static str,
-    pub(super) key: &'static str,
-    pub(super) value: String,
+    pub(in crate::commands) key: &'static str,
+    pub(in crate::commands) value: String,
 }
 
 impl Missed {
@@ -69,12 +69,12 @@ impl Missed {
     }
 
     /// As a report has it.
-    pub(super) fn grant(&self) -> String {
+    pub(in crate::commands) fn grant(&self) -> String {
         format!("{} {}", self.flag, self.value)
     }
 
     /// Whether it allows what was denied here.
-    pub(super) fn allows(&self, denial: &Denial) -> bool {
+    pub(in crate::commands) fn allows(&self, denial: &Denial) -> bool {
         let grant = denial.grant.as_deref().and_then(Self::read);
         grant.is_some_and(|grant| grant == *self || grant.flag == self.flag && self.holds(&grant))
     }
@@ -90,7 +90,7 @@ impl Missed {
     }
 
     /// The path that is granted, if nothing else is and it has no other one inside.
-    pub(super) fn path(&self) -> Option<PathBuf> {
+    pub(in crate::commands) fn path(&self) -> Option<PathBuf> {
         let access = match self.flag {
             READ => Access::Read,
             WRITE => Access::Write,
@@ -101,8 +101,13 @@ impl Missed {
     }
 }
 
-/// The grants that would have allowed what a report tells of, each once. What costs a guest nothing is none.
-pub(super) fn missed(report: &Report) -> Vec<Missed> {
+/// The grants that would have allowed what a report tells of, many in one folder as one. What costs a guest nothing is none.
+pub(in crate::commands) fn missed(report: &Report) -> Vec<Missed> {
+    folded(each_missed(report))
+}
+
+/// The same, each by itself.
+pub(in crate::commands) fn each_missed(report: &Report) -> Vec<Missed> {
     let lost = report.denials.iter().filter(|denial| !denial.probe);
     let grants = lost.filter_map(|denial| Missed::read(denial.grant.as_deref()?));
     let mut all: Vec<Missed> = Vec::new();
@@ -111,6 +116,11 @@ pub(super) fn missed(report: &Report) -> Vec<Missed> {
             all.push(grant);
         }
     }
+    all
+}
+
+/// Many in one folder of this machine as the folder.
+pub(in crate::commands) fn folded(all: Vec<Missed>) -> Vec<Missed> {
     fold(all, &Disk::new())
 }
 

@@ -7,12 +7,15 @@ use crate::{
     report::{print, print_json},
 };
 use anyhow::Context;
-use palisade_command_line::{args::CostArgs, say};
-use palisade_lab::cost::{Options, Workplace, cost as cost_of};
+use palisade_command_line::{args::CostArgs, say, workplace::Workplace};
+use palisade_lab::cost::{Options, cost as cost_of};
 use std::{
     rc::Rc,
     sync::{Arc, atomic::Ordering},
 };
+
+/// Where a folder is not copied.
+const ADVICE: &str = "go to a folder with only what the command needs, or run in the folder itself with --in-place, where --cleanup COMMAND takes away what a run leaves";
 
 /// Measures a command and prints what came out.
 pub(crate) fn cost(args: CostArgs, origin: &Origin) -> anyhow::Result<u8> {
@@ -24,7 +27,7 @@ pub(crate) fn cost(args: CostArgs, origin: &Origin) -> anyhow::Result<u8> {
         policy: args.policy.resolve()?,
         workplace: Rc::new(match args.in_place {
             true => Workplace::in_place(here),
-            false => Workplace::copy_of(here)?,
+            false => Workplace::copy_of(here, ADVICE)?,
         }),
         around: [args.setup, args.cleanup],
         ignore_failure: args.ignore_failure,

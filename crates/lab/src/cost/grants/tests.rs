@@ -1,5 +1,5 @@
 use super::*;
-use crate::cost::Workplace;
+use palisade_command_line::workplace::Workplace;
 use std::{fs::Permissions, rc::Rc, sync::Arc};
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ fn options(source: &Path, words: &[&str]) -> Options {
             arguments: words[1..].iter().map(OsString::from).collect(),
         },
         policy: Policy::default(),
-        workplace: Rc::new(Workplace::copy_of(source.to_owned()).unwrap()),
+        workplace: Rc::new(Workplace::copy_of(source.to_owned(), "").unwrap()),
         around: [None, None],
         ignore_failure: false,
         palisade: "/bin/palisade".into(),

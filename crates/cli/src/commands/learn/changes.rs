@@ -1,0 +1,250 @@
+//! What a run changed of a project: told by comparing the copy, not by the guest's word.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// More folders than these are the project.
+const MOST: usize = 8;
+/// Of a `.gitignore`.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Folders that builds make: a fresh checkout has none of them.
+const MADE: [&str; 14] = [
+    "target",
+    "build",
+    "dist",
+    "out",
+    "node_modules",
+    ".venv",
+    "venv",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".tox",
+    ".gradle",
+    ".next",
+    "coverage",
+];
+
+/// Folders of a project in which something was made, changed or removed, by their paths in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    folders: BTreeSet<PathBuf>,
+    /// The project, and the copy as the run left it.
+    places: [PathBuf; 2],
+    /// Names of folders that are made anew.
+    made: BTreeSet<OsString>,
+}
+
+impl Changes {
+    /// Of the copy since it was made. What is no file, folder or link was not copied, and is passed over.
+    pub(super) fn between(source: &Path, copy: &Path) -> io::Result<Self> {
+        let mut folders = BTreeSet::new();
+        compare(source, copy, Path::new(""), &mut folders)?;
+        let known = MADE.iter().map(OsString::from);
+        Ok(Self {
+            folders,
+            places: [source, copy].map(Into::into),
+            made: known.chain(ignored(source)).collect(),
+        })
+    }
+
+    /// Folders that hold all of it and are there in a fresh checkout, none within another. The project itself is the empty path.
+    pub(super) fn to_be_written(&self) -> Vec<PathBuf> {
+        let there: BTreeSet<_> = self
+            .folders
+            .iter()
+            .map(|folder| self.there(folder))
+            .collect();
+        let mut outermost: Vec<PathBuf> = Vec::new();
+        for folder in there {
+            if !outermost.iter().any(|outer| folder.starts_with(outer)) {
+                outermost.push(folder);
+            }
+        }
+        match outermost.len() > MOST {
+            true => vec![PathBuf::new()],
+            false => outermost,
+        }
+    }
+
+    /// The part of a folder's path that a fresh checkout has.
+    fn there(&self, folder: &Path) -> PathBuf {
+        folder
+            .iter()
+            .take_while(|name| !self.made.contains(*name))
+            .collect()
+    }
+
+    /// Whether a folder is there after the run, as far as that is known: only the project was copied.
+    pub(super) fn has_folder(&self, folder: &Path) -> bool {
+        let [source, copy] = &self.places;
+        match folder.strip_prefix(source) {
+            Ok(below) => copy.join(below).is_dir(),
+            Err(_) => true,
+        }
+    }
+
+    /// Whether a file of the project's is there after the run; of what lies elsewhere it is not known.
+    pub(super) fn is_left(&self, file: &Path) -> bool {
+        let [source, copy] = &self.places;
+        file.strip_prefix(source)
+            .is_ok_and(|below| copy.join(below).is_file())
+    }
+
+    /// Whether anything at or below a path has changed.
+    pub(super) fn touch(&self, path: &Path) -> bool {
+        self.folders.iter().any(|folder| folder.starts_with(path))
+    }
+}
+
+/// Lines of a `.gitignore` that are one name: a folder or a file of that name, wherever it is.
+fn ignored(source: &Path) -> Vec<OsString> {
+    let read =
+        palisade_command_line::read::read_regular_file(&source.join(".gitignore"), MOST_BYTES);
+    let text = read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let text = text.unwrap_or_default();
+    let lines = text
+        .lines()
+        .map(|line| line.trim().trim_start_matches('/').trim_end_matches('/'));
+    let is_name =
+        |line: &&str| !line.is_empty() && !line.contains(['/', '*', '?', '[', '#', '!', '\\']);
+    lines.filter(is_name).map(OsString::from).collect()
+}
+
+fn compare(
+    source: &Path,
+    copy: &Path,
+    below: &Path,
+    folders: &mut BTreeSet<PathBuf>,
+) -> io::Result<()> {
+    let [mut old, new] = [names(source)?, names(copy)?];
+    let mut has_changed = false;
+    for name in new {
+        let (was, is) = (source.join(&name), copy.join(&name));
+        let now = is.symlink_metadata()?;
+        if !old.remove(&name) {
+            has_changed = true;
+            continue;
+        }
+        let before = was.symlink_metadata()?;
+        match before.is_dir() && now.is_dir() {
+            true => compare(&was, &is, &below.join(&name), folders)?,
+            false => has_changed |= !is_same((&was, &before), (&is, &now)),
+        }
+    }
+    has_changed |= old.iter().any(|name| was_copied(&source.join(name)));
+    if has_changed {
+        folders.insert(below.into());
+    }
+    Ok(())
+}
+
+fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
+    let entries = fs::read_dir(folder)?;
+    entries.map(|entry| Ok(entry?.file_name())).collect()
+}
+
+/// A copy has the times of what it was made of.
+fn is_same((was, before): (&Path, &Metadata), (is, now): (&Path, &Metadata)) -> bool {
+    if before.is_symlink() && now.is_symlink() {
+        return fs::read_link(was).ok() == fs::read_link(is).ok();
+    }
+    let of = |data: &Metadata| {
+        (
+            data.file_type(),
+            data.len(),
+            data.mtime(),
+            data.mtime_nsec(),
+        )
+    };
+    of(before) == of(now)
+}
+
+fn was_copied(path: &Path) -> bool {
+    let Ok(data) = path.symlink_metadata() else {
+        return false;
+    };
+    let readable = || rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok();
+    data.is_symlink() || (data.is_file() || data.is_dir()) && readable()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_command_line::workplace::Workplace;
+
+    fn changes(change: impl Fn(&Path)) -> Changes {
+        let folder = tempfile::tempdir().unwrap();
+        for file in [
+            "Makefile",
+            "src/a.c",
+            "src/deep/b.c",
+            "target/old",
+            "docs/x",
+        ] {
+            let file = folder.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "text").unwrap();
+        }
+        fs::write(folder.path().join(".gitignore"), "/obj/\n*.o\n# no\nmade\n").unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket"));
+        let copy = Workplace::copy_of(folder.path().into(), "").unwrap();
+        change(&copy.inside());
+        Changes::between(folder.path(), &copy.inside()).unwrap()
+    }
+
+    fn written(change: impl Fn(&Path)) -> Vec<String> {
+        let folders = changes(change).to_be_written().into_iter();
+        folders
+            .map(|folder| folder.to_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn what_stays_as_it_is_has_not_changed() {
+        assert_eq!(written(|_| {}), [""; 0]);
+    }
+
+    #[test]
+    fn folders_in_which_something_changes() {
+        assert_eq!(
+            written(|copy| fs::write(copy.join("src/a.c"), "other").unwrap()),
+            ["src"]
+        );
+        assert_eq!(
+            written(|copy| fs::remove_file(copy.join("docs/x")).unwrap()),
+            ["docs"]
+        );
+        let both = |copy: &Path| {
+            fs::write(copy.join("src/new"), "").unwrap();
+            fs::write(copy.join("src/deep/new"), "").unwrap();
+            fs::create_dir(copy.join("docs/made")).unwrap();
+        };
+        assert_eq!(written(both), ["docs", "src"]);
+        assert!(changes(both).touch(Path::new("src")) && !changes(both).touch(Path::new("target")));
+    }
+
+    #[test]
+    fn what_a_fresh_checkout_has_not_is_made_in_what_it_has() {
+        assert_eq!(
+            written(|copy| fs::write(copy.join("target/new"), "").unwrap()),
+            [""]
+        );
+        let ignored = |copy: &Path| {
+            fs::create_dir(copy.join("src/obj")).unwrap();
+            fs::write(copy.join("src/obj/a.o"), "").unwrap();
+        };
+        assert_eq!(written(ignored), ["src"]);
+        assert_eq!(
+            written(|copy| fs::create_dir(copy.join("new")).unwrap()),
+            [""]
+        );
+    }
+}

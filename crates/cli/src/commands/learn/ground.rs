@@ -1,0 +1,299 @@
+//! Where rounds run: in copies of what they may write to.
+
+use super::{
+    changes::Changes,
+    learned::{Learned, Wish},
+};
+use crate::{commands::init::holds_memory, say};
+use anyhow::{Context, bail};
+use palisade_command_line::{read, workplace::Workplace};
+use palisade_policy::{Access, FileGrant};
+use palisade_wall::{Command, Report};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{FileType, fstat},
+    process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid},
+};
+use std::{
+    fs::{self, File},
+    io::{self, IsTerminal, Read, Seek, SeekFrom, stdin},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    process::{self, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tempfile::TempDir;
+
+/// What to do where a folder is not copied.
+const ADVICE: &str =
+    "learn in a folder with only what the command needs, or begin with `palisade init`";
+/// Of a pipe.
+const MOST_INPUT_BYTES: u64 = 64 << 20;
+/// Whoever waits for longer is told what for.
+const SOON: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 300_000_000,
+};
+/// More than any report has.
+const MOST_REPORT_BYTES: u64 = 16 << 20;
+
+/// Copies, and what each round is told by.
+pub(super) struct Ground {
+    /// For the policy of a round and its report, out of every guest's reach.
+    folder: TempDir,
+    project: Workplace,
+    /// Other folders that are written to.
+    folders: Vec<Workplace>,
+    /// Files that are written to, each with its copy.
+    files: Vec<(PathBuf, PathBuf)>,
+    input: Input,
+    /// The memory of a domain can be counted here.
+    pub(super) counts_memory: bool,
+    /// Ctrl-C, or a signal to this process, ends a round: of a server somebody has seen enough.
+    interrupted: Arc<AtomicBool>,
+    terminated: Arc<AtomicBool>,
+}
+
+/// What rounds read from stdin.
+enum Input {
+    /// A terminal, or a device: the next round reads on.
+    Inherited,
+    /// Each reads this from here.
+    File(File, u64),
+}
+
+/// A run, and how it ended.
+pub(super) struct Round {
+    pub(super) report: Report,
+    /// By somebody who had seen enough.
+    is_interrupted: bool,
+}
+
+impl Round {
+    pub(super) fn ended_well(&self) -> bool {
+        self.report.exit_code == 0 || self.is_interrupted
+    }
+
+    /// It would do so again.
+    pub(super) fn ended_by_itself(&self) -> bool {
+        self.report.exit_code == 0 && !self.is_interrupted
+    }
+
+    pub(super) fn code(&self) -> u8 {
+        match self.ended_well() {
+            true => 0,
+            false => self.report.exit_code,
+        }
+    }
+}
+
+impl Ground {
+    pub(super) fn new(project: &Path) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("palisade-learn-")
+            .tempdir()
+            .context("host: cannot make a temporary folder")?;
+        let [interrupted, terminated] = [Arc::default(), Arc::default()];
+        for (signal, flag) in [
+            (signal_hook::consts::SIGINT, &interrupted),
+            (signal_hook::consts::SIGTERM, &terminated),
+        ] {
+            signal_hook::flag::register(signal, Arc::clone(flag))
+                .context("host: cannot catch signals")?;
+        }
+        Ok(Self {
+            input: Input::of_stdin(folder.path())?,
+            folder,
+            project: Workplace::copy_of(project.into(), ADVICE)?,
+            folders: Vec::new(),
+            files: Vec::new(),
+            counts_memory: holds_memory(),
+            interrupted,
+            terminated,
+        })
+    }
+
+    /// The project, for who reads what is done with it.
+    pub(super) fn told(&self) -> String {
+        let left_out = match self.project.left_out() {
+            0 => String::new(),
+            count => {
+                format!(" (without {count} sockets, devices, or files that are not yours to read)")
+            }
+        };
+        format!("{}{left_out}", self.project.source().display())
+    }
+
+    /// One round, behind the wall. None where palisade refused it, and said why.
+    pub(super) fn run(
+        &self,
+        learned: &Learned,
+        command: &Command,
+    ) -> anyhow::Result<Option<Round>> {
+        let [policy, report] =
+            ["policy.toml", "report.json"].map(|name| self.folder.path().join(name));
+        fs::write(&policy, learned.for_a_round(self)).context("host: cannot write a policy")?;
+        // The program that runs, wherever it lies by now.
+        let mut run = process::Command::new("/proc/self/exe");
+        run.args(["run", "--watch", "--untold", "--report"])
+            .arg(&report);
+        run.arg("--policy")
+            .arg(&policy)
+            .arg("--cwd")
+            .arg(self.project.source());
+        run.arg("--").arg(&command.program).args(&command.arguments);
+        run.stdin(self.input.of_round()?);
+        self.interrupted.store(false, Ordering::Relaxed);
+        let child = run.spawn().context("host: cannot start a round")?;
+        self.wait_for(child.id())?;
+        let bytes = read::read_regular_file(&report, MOST_REPORT_BYTES).unwrap_or_default();
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        fs::remove_file(&report).context("host: cannot remove a report")?;
+        Ok(Some(Round {
+            report: serde_json::from_slice(&bytes)
+                .context("host: the round's report is cut off")?,
+            is_interrupted: self.interrupted.load(Ordering::Relaxed),
+        }))
+    }
+
+    fn wait_for(&self, child: u32) -> anyhow::Result<()> {
+        let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
+        let pid = pid.context("host: a child without a number")?;
+        loop {
+            match waitpid(Some(pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) if has_ended(status) => break,
+                Ok(_) => {}
+                // From a terminal the round has the other one too; this is for whoever is named.
+                Err(rustix::io::Errno::INTR) if self.terminated.swap(false, Ordering::Relaxed) => {
+                    self.interrupted.store(true, Ordering::Relaxed);
+                    kill_process(pid, Signal::TERM).context("host: cannot end a round")?;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("host: cannot wait for a round"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all copies what was copied.
+    pub(super) fn refresh(&self) -> anyhow::Result<()> {
+        self.project.refresh()?;
+        self.folders.iter().try_for_each(Workplace::refresh)?;
+        for (file, copy) in &self.files {
+            fs::copy(file, copy)
+                .with_context(|| format!("host: cannot copy {}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Has what is to be written copied, if it lies elsewhere.
+    pub(super) fn copy_if_written(&mut self, wish: &Wish) -> anyhow::Result<()> {
+        let Some(path) = wish.written() else {
+            return Ok(());
+        };
+        if self.moved_path(&path) != path {
+            return Ok(());
+        }
+        match path.is_dir() {
+            true => self.folders.push(Workplace::copy_of(path, ADVICE)?),
+            false => {
+                let copy = self
+                    .folder
+                    .path()
+                    .join(format!("file-{}", self.files.len()));
+                self.files.push((path, copy));
+            }
+        }
+        Ok(())
+    }
+
+    fn moved_path(&self, path: &Path) -> PathBuf {
+        let mut workplaces = [&self.project].into_iter().chain(&self.folders);
+        if let Some(around) = workplaces.find(|place| path.starts_with(place.source())) {
+            return around.moved(path);
+        }
+        let copy = self.files.iter().find(|(file, _)| file == path);
+        copy.map_or_else(|| path.into(), |(_, copy)| copy.clone())
+    }
+
+    /// A value of a grant, of the copy where there is one.
+    pub(super) fn moved(&self, access: Access, value: &str) -> String {
+        let Ok(grant) = FileGrant::parse(access, value, Path::new("/")) else {
+            return value.into();
+        };
+        let guest = grant.guest_path().to_owned();
+        let host = self.moved_path(&grant.host);
+        let guest = (guest != host).then_some(guest);
+        FileGrant {
+            host,
+            guest,
+            ..grant
+        }
+        .to_string()
+    }
+
+    /// What the last round changed of the project.
+    pub(super) fn changes(&self) -> anyhow::Result<Changes> {
+        let (source, copy) = (self.project.source(), self.project.inside());
+        Changes::between(source, &copy).context("host: cannot compare the copy")
+    }
+}
+
+impl Input {
+    fn of_stdin(folder: &Path) -> anyhow::Result<Self> {
+        let stdin = stdin();
+        // A closed one is none.
+        let Ok(about) = fstat(&stdin) else {
+            return Ok(Self::Inherited);
+        };
+        let kind = FileType::from_raw_mode(about.st_mode);
+        if stdin.is_terminal() || kind == FileType::CharacterDevice {
+            return Ok(Self::Inherited);
+        }
+        if kind == FileType::RegularFile {
+            let own = stdin.as_fd().try_clone_to_owned().map(File::from);
+            let mut own = own.context("host: cannot keep stdin")?;
+            let at = own.stream_position();
+            return Ok(Self::File(
+                own,
+                at.context("host: cannot tell where stdin is")?,
+            ));
+        }
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        if poll(&mut fds, Some(&SOON)) == Ok(0) {
+            say::line(
+                "reads stdin to its end, for each round reads the same (</dev/null where there is nothing to read)",
+            );
+        }
+        let mut kept = tempfile::tempfile_in(folder).context("host: cannot keep stdin")?;
+        let read = io::copy(&mut stdin.lock().take(MOST_INPUT_BYTES + 1), &mut kept);
+        match read.context("host: cannot keep stdin")? {
+            0..=MOST_INPUT_BYTES => Ok(Self::File(kept, 0)),
+            _ => bail!(
+                "usage: stdin has more than {} MiB: give it as a file",
+                MOST_INPUT_BYTES >> 20
+            ),
+        }
+    }
+
+    fn of_round(&self) -> anyhow::Result<Stdio> {
+        Ok(match self {
+            Self::Inherited => Stdio::inherit(),
+            Self::File(file, at) => {
+                let mut file = file.try_clone().context("host: cannot read stdin again")?;
+                let sought = file.seek(SeekFrom::Start(*at));
+                sought.context("host: cannot read stdin again")?;
+                file.into()
+            }
+        })
+    }
+}
+
+fn has_ended(status: WaitStatus) -> bool {
+    status.exit_status().is_some() || status.terminating_signal().is_some()
+}

@@ -1,0 +1,334 @@
+//! What a policy grants, as far as it is known.
+
+use super::{changes::Changes, ground::Ground, name_of, secrets::Secrets};
+use crate::{
+    args::LearnArgs,
+    commands::{
+        init::project::Project,
+        policy_text::quoted,
+        why::remedy::{self, Missed},
+    },
+};
+use palisade_network::address;
+use palisade_policy::{Access, ConnectGrant, FileGrant, HostPattern, Profile, visible};
+use palisade_process::plan::profile_files;
+use palisade_wall::{HadFor, Report, Surroundings};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    path::{Path, PathBuf},
+};
+
+/// Who needed it first.
+pub(super) type First = Option<String>;
+
+/// Keys of `[grants]` with their values, in the order in which they are written. Paths are whole, and the host's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Learned {
+    pub(super) project: PathBuf,
+    pub(super) profiles: Vec<Profile>,
+    grants: BTreeMap<&'static str, BTreeMap<String, First>>,
+}
+
+/// Something that a guest missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) missed: Missed,
+    /// Who asked for it first.
+    first: First,
+}
+
+impl Wish {
+    pub(super) fn missed(&self) -> &Missed {
+        &self.missed
+    }
+
+    pub(super) fn is_of_network(&self) -> bool {
+        ["connect", "listen"].contains(&self.missed.key)
+    }
+
+    /// Whether it leads to the internet alone: neither to this machine nor to its network.
+    pub(super) fn is_public(&self) -> bool {
+        match self.missed.value.parse() {
+            Ok(ConnectGrant::Internet { host, .. }) if self.missed.key == "connect" => match host {
+                HostPattern::Network(network) => {
+                    network.is_single() && address::is_public(network.address)
+                }
+                HostPattern::Name(name) => name.to_string() != "localhost",
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// The path that is written, if it is that.
+    pub(super) fn written(&self) -> Option<PathBuf> {
+        (self.missed.key == "write").then(|| self.missed.path())?
+    }
+}
+
+/// The domain's own folders, which take programs.
+const OWN: [&str; 2] = ["/tmp", "/dev/shm"];
+
+impl Learned {
+    /// Before the first round: all of the project, in a copy, and the profiles of its tools.
+    pub(super) fn of_project(folder: &Path, project: &Project, args: &LearnArgs) -> Self {
+        let mut learned = Self {
+            project: folder.into(),
+            ..Self::default()
+        };
+        let named = args.profile.iter().copied();
+        let of_tools = project.tools.iter().flat_map(|tool| tool.profiles);
+        let of_tools = of_tools.filter_map(|name| name.parse().ok());
+        for profile in named.chain(of_tools) {
+            if !learned.profiles.contains(&profile) {
+                learned.profiles.push(profile);
+            }
+        }
+        learned.put("write", folder.to_string_lossy(), None);
+        for place in [&folder.to_string_lossy() as &str, OWN[0], OWN[1]] {
+            learned.put("exec", place, None);
+        }
+        for (key, values) in [
+            ("connect", &args.connect),
+            ("listen", &args.listen),
+            ("env", &args.env),
+        ] {
+            for value in values {
+                learned.put(key, value, Some(ASKED.into()));
+            }
+        }
+        learned
+    }
+
+    pub(super) fn with_profiles_of(&self, other: &Self) -> Self {
+        Self {
+            profiles: other.profiles.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// And with sockets and FIFOs in what is written: no denial tells of one.
+    pub(super) fn with_sockets(&self) -> Self {
+        let mut more = self.clone();
+        let values = self.grants.get("write").into_iter().flatten();
+        for (value, first) in values {
+            if path_of(value).is_some_and(|path| path.is_dir()) {
+                more.put("ipc", value, first.clone());
+            }
+        }
+        more
+    }
+
+    fn put(&mut self, key: &'static str, value: impl Into<String>, first: First) {
+        let values = self.grants.entry(key).or_default();
+        values.entry(value.into()).or_insert(first);
+    }
+
+    pub(super) fn add(&mut self, wish: Wish) {
+        self.put(wish.missed.key, wish.missed.value, wish.first);
+    }
+
+    fn has(&self, missed: &Missed) -> bool {
+        let values = self.grants.get(missed.key);
+        values.is_some_and(|values| values.contains_key(&missed.value))
+    }
+
+    /// Values of a key, and who needed each first.
+    pub(super) fn of(&self, key: &str) -> impl Iterator<Item = (&str, &First)> {
+        let values = self.grants.get(key).into_iter().flatten();
+        values.map(|(value, first)| (value.as_str(), first))
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.grants.values().map(BTreeMap::len).sum::<usize>() + self.profiles.len()
+    }
+
+    /// What a run asked for that would have been granted to it with a word from somebody; and what not even then, for that is
+    /// among it.
+    pub(super) fn wishes(&self, report: &Report, secrets: &Secrets) -> (Vec<Wish>, Vec<Missed>) {
+        // What a link of the project's names in it lies in the copy, which is granted.
+        let is_own = |missed: &Missed| {
+            missed
+                .path()
+                .is_some_and(|path| path.starts_with(&self.project))
+        };
+        let missed = remedy::each_missed(report).into_iter();
+        let (kept, open): (Vec<_>, Vec<_>) = missed
+            .filter(|missed| !is_own(missed))
+            .partition(|missed| secrets.lie_in(missed));
+        let open = remedy::folded(open).into_iter();
+        let new = open.filter(|missed| !self.has(missed));
+        let wishes = new.map(|missed| Wish {
+            first: name_of(report, &missed),
+            missed,
+        });
+        (wishes.collect(), kept)
+    }
+
+    /// The same without what the run made no use of. What was written is what has changed.
+    pub(super) fn least(&self, report: &Report, changes: &Changes) -> Self {
+        let mut least = self.clone();
+        let first_of = |place: &Path, purpose: HadFor| {
+            let mut had = report.had.iter();
+            let found =
+                had.find(|had| had.purpose == purpose && Path::new(&had.place).starts_with(place));
+            found.map(|had| had.process.name.clone())
+        };
+        let folder = self.project.as_path();
+        let is_own = |value: &str| Path::new(value).starts_with(folder);
+        for key in ["read", "write", "exec"] {
+            if let Some(values) = least.grants.get_mut(key) {
+                values.retain(|value, _| !is_own(value) && !OWN.contains(&value.as_str()));
+            }
+        }
+        let written = changes.to_be_written();
+        let writer = first_of(folder, HadFor::Write);
+        if written != [Path::new("")] {
+            least.put(
+                "read",
+                folder.to_string_lossy(),
+                first_of(folder, HadFor::Read),
+            );
+        }
+        for below in &written {
+            let place = join(folder, below);
+            let first = first_of(&place, HadFor::Write).or_else(|| writer.clone());
+            least.put("write", place.to_string_lossy(), first);
+        }
+        let mut executed: BTreeMap<PathBuf, First> = BTreeMap::new();
+        for had in &report.had {
+            let path = Path::new(&had.place);
+            let folder = match had.purpose {
+                // A folder that is not there is one of a PATH.
+                HadFor::Execute if changes.has_folder(path) => Some(path),
+                HadFor::Load if changes.is_left(path) => path.parent(),
+                _ => None,
+            };
+            let place = folder.and_then(|folder| self.place_to_execute(folder, &written));
+            if let Some(place) = place {
+                executed
+                    .entry(place)
+                    .or_insert_with(|| Some(had.process.name.clone()));
+            }
+        }
+        for (place, first) in outermost(executed) {
+            least.put("exec", place.to_string_lossy(), first);
+        }
+        let surroundings = Surroundings::here(false);
+        least.profiles.retain(|profile| {
+            let files = profile_files(*profile, &surroundings);
+            let is_had = |file: &FileGrant| {
+                let mut had = report.had.iter();
+                had.any(|had| Path::new(&had.place).starts_with(file.guest_path()))
+            };
+            // Others are variables alone: nobody sees who reads them.
+            match profile {
+                Profile::Git => changes.touch(Path::new(".git")),
+                _ => files.is_empty() || files.iter().any(is_had),
+            }
+        });
+        least
+    }
+
+    /// What `exec` names for a folder in which something was executed: a folder at the top of what is written, where it is
+    /// none that a guest could only empty.
+    fn place_to_execute(&self, folder: &Path, written: &[PathBuf]) -> Option<PathBuf> {
+        if let Some(own) = OWN.iter().find(|own| folder.starts_with(own)) {
+            return Some(own.into());
+        }
+        let Ok(below) = folder.strip_prefix(&self.project) else {
+            let values = self.grants.get("write")?.keys();
+            let mut values = values.filter_map(|value| path_of(value));
+            return values.find(|place| folder.starts_with(place));
+        };
+        let written = written.iter().find(|written| below.starts_with(written))?;
+        let rest = below.strip_prefix(written).ok()?;
+        let first = rest.iter().next().map_or(Path::new(""), Path::new);
+        Some(join(&join(&self.project, written), first))
+    }
+
+    /// As `palisade run` reads it, with what is written in the places that these are copied to.
+    pub(super) fn for_a_round(&self, ground: &Ground) -> String {
+        let mut text = String::new();
+        let profiles = self.profiles.iter().map(|profile| quoted(profile.name()));
+        let profiles: Vec<_> = profiles.collect();
+        let _ = writeln!(text, "profiles = [{}]", profiles.join(", "));
+        if ground.counts_memory {
+            // More than there is: it is only to be counted.
+            let _ = writeln!(text, "limits.memory = \"1T\"");
+        }
+        let _ = writeln!(text, "[grants]");
+        for (key, values) in &self.grants {
+            let values = values.keys().map(|value| match access(key) {
+                Some(access) => ground.moved(access, value),
+                None => value.clone(),
+            });
+            let values: Vec<_> = values.map(|value| quoted(&value)).collect();
+            let _ = writeln!(text, "{key} = [{}]", values.join(", "));
+        }
+        text
+    }
+
+    /// What happens next, in a line.
+    pub(super) fn promise(&self, ground: &Ground, args: &LearnArgs) -> String {
+        let surroundings = Surroundings::here(false);
+        let shows = |profile: &&Profile| !profile_files(**profile, &surroundings).is_empty();
+        let shown: Vec<_> = (self.profiles.iter().filter(shows))
+            .map(|profile| profile.name())
+            .collect();
+        let caches = match shown.is_empty() {
+            true => String::new(),
+            false => format!(", what {} has fetched", shown.join(", ")),
+        };
+        let network = match (args.allow_network, args.connect.is_empty()) {
+            (true, _) => "all of the network that it asks for",
+            (false, false) => "the network that was named",
+            (false, true) => "no network",
+        };
+        format!(
+            "{} runs in a copy of {}, which is thrown away; it sees that, the system{caches}, and has {network}",
+            visible(&args.guest.program().to_string_lossy()),
+            ground.told()
+        )
+    }
+}
+
+/// Said of what the command line names.
+const ASKED: &str = "as it was asked for";
+
+fn access(key: &str) -> Option<Access> {
+    match key {
+        "read" => Some(Access::Read),
+        "write" => Some(Access::Write),
+        _ => None,
+    }
+}
+
+fn path_of(value: &str) -> Option<PathBuf> {
+    let grant = FileGrant::parse(Access::Write, value, Path::new("/")).ok()?;
+    Some(grant.host)
+}
+
+/// Those that do not lie in another one.
+fn outermost(places: BTreeMap<PathBuf, First>) -> BTreeMap<PathBuf, First> {
+    let mut outermost: BTreeMap<PathBuf, First> = BTreeMap::new();
+    // A folder comes before what lies in it.
+    for (place, first) in places {
+        if !place
+            .ancestors()
+            .any(|around| outermost.contains_key(around))
+        {
+            outermost.insert(place, first);
+        }
+    }
+    outermost
+}
+
+/// Without a slash behind what has nothing below.
+pub(super) fn join(folder: &Path, below: &Path) -> PathBuf {
+    match below == Path::new("") {
+        true => folder.into(),
+        false => folder.join(below),
+    }
+}

@@ -1,0 +1,543 @@
+//! `palisade learn`: what comes of a command is the least policy behind which it ends well, and nothing of a run stays.
+
+use super::{
+    fixture::{Call, Fixture, Outcome, cases},
+    network::free_ports,
+    person::{PROMPT, Person},
+};
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Command,
+};
+
+cases![
+    a_build_runs_in_a_fresh_checkout,
+    nothing_of_a_run_stays,
+    twice_is_the_same,
+    what_changes_alone_is_written,
+    a_command_that_writes_nothing_only_reads,
+    a_file_beside_the_project_is_granted_with_yes,
+    without_a_word_it_is_told_in_the_file,
+    somebody_is_asked,
+    what_is_written_elsewhere_is_a_copy_too,
+    a_command_that_did_without_is_granted_nothing,
+    keys_are_granted_to_nobody,
+    a_link_to_a_key_grants_none,
+    a_guest_that_asks_for_everything_gets_no_key,
+    files_and_an_open_network_go_not_together,
+    the_hosts_own_ports_are_not_public,
+    a_port_that_is_named_is_granted,
+    a_command_that_fails_is_told,
+    a_command_that_is_missing_is_told,
+    each_round_reads_the_same,
+    libraries_that_are_loaded,
+    words_of_a_guest_are_no_grants,
+    places_for_no_policy,
+    another_place_for_the_policy,
+    a_home_is_no_project,
+    the_project_is_never_executed_outside,
+];
+
+const MAKEFILE: &str = "\
+test: out/program
+	./out/program
+out/program: main.c
+	mkdir -p out
+	cc -o $@ main.c
+";
+
+fn place_build(fixture: &Fixture, folder: &str) {
+    fixture.write(&format!("{folder}/Makefile"), MAKEFILE);
+    fixture.write(
+        &format!("{folder}/main.c"),
+        "int main(void) { return 0; }\n",
+    );
+}
+
+/// In the project's folder.
+fn palisade(fixture: &Fixture, words: &[&str]) -> Call {
+    let mut call = fixture.palisade(words);
+    call.command.current_dir(fixture.path("project"));
+    call
+}
+
+fn learn(fixture: &Fixture, flags: &[&str], command: &[&str]) -> Outcome {
+    fixture.make_folder("project");
+    let words = [&["learn"], flags, &["--"], command].concat();
+    palisade(fixture, &words).run()
+}
+
+/// The exit code, and words on stderr among others.
+fn tells(outcome: &Outcome, code: i32, words: &[&str]) {
+    assert_eq!(outcome.code(), code, "{outcome:?}");
+    for words in words {
+        assert!(
+            outcome.stderr.contains(words),
+            "{words}: {}",
+            outcome.stderr
+        );
+    }
+}
+
+fn script(fixture: &Fixture, flags: &[&str], text: &str) -> Outcome {
+    learn(fixture, flags, &["/bin/sh", "-c", text])
+}
+
+/// Without comments, and as one line for each key.
+fn policy(fixture: &Fixture) -> Vec<String> {
+    let text = fixture.read("project/policy.toml");
+    let table: toml_edit::DocumentMut = text.parse().expect(&text);
+    let grants = table["grants"].as_table_like().unwrap();
+    let lines = grants.iter().map(|(key, values)| {
+        let values = values.as_array().unwrap().iter();
+        let values: Vec<_> = values.map(|value| value.as_str().unwrap()).collect();
+        format!("{key} {}", values.join(" ")).replace(&fixture.text(""), "^")
+    });
+    lines.collect()
+}
+
+fn a_build_runs_in_a_fresh_checkout(fixture: &Fixture) {
+    place_build(fixture, "project");
+    tells(
+        &learn(fixture, &[], &["make", "test"]),
+        0,
+        &["wrote", "ended well in a fresh copy"],
+    );
+    assert_eq!(
+        policy(fixture),
+        ["write .", "exec out", "protect policy.toml"]
+    );
+    place_build(fixture, "checkout");
+    fixture.write("checkout/policy.toml", &fixture.read("project/policy.toml"));
+    let mut again = fixture.palisade(["run", "--policy", "policy.toml", "--", "make", "test"]);
+    again.command.current_dir(fixture.path("checkout"));
+    again.run().is(0);
+    assert!(fixture.exists("checkout/out/program"));
+    // It holds what it says.
+    let mut other = fixture.palisade([
+        "run",
+        "--policy",
+        "policy.toml",
+        "--",
+        "cat",
+        "../project/main.c",
+    ]);
+    other.command.current_dir(fixture.path("checkout"));
+    assert_eq!(other.run().code(), 1);
+}
+
+fn nothing_of_a_run_stays(fixture: &Fixture) {
+    place_build(fixture, "project");
+    fixture.make_folder("temporary");
+    fixture.write("beside/a", "");
+    for command in [
+        "make test; cat ../beside/a",
+        "chmod 0 . ; exit 1",
+        "kill -9 $$",
+    ] {
+        let words = ["learn", "--force", "--yes", "--", "sh", "-c", command];
+        let call = palisade(fixture, &words).env("TMPDIR", &fixture.text("temporary"));
+        call.run();
+        assert!(!fixture.exists("project/out"));
+        let left = fs::read_dir(fixture.path("temporary")).unwrap().count();
+        assert_eq!(left, 0, "{command}");
+    }
+}
+
+fn twice_is_the_same(fixture: &Fixture) {
+    place_build(fixture, "project");
+    fixture.write("beside/a", "");
+    let command = "make test; cat ../beside/a";
+    tells(&script(fixture, &["--yes"], command), 0, &[]);
+    let first = fixture.read("project/policy.toml");
+    tells(&script(fixture, &["--yes", "--force"], command), 0, &[]);
+    assert_eq!(fixture.read("project/policy.toml"), first);
+}
+
+fn what_changes_alone_is_written(fixture: &Fixture) {
+    fixture.write("project/docs/page", "");
+    fixture.write("project/src/deep/code", "");
+    fixture.write("project/kept", "");
+    script(fixture, &[], "echo x >docs/page; rm src/deep/code").is(0);
+    assert_eq!(policy(fixture), ["read .", "write docs src/deep"]);
+}
+
+fn a_command_that_writes_nothing_only_reads(fixture: &Fixture) {
+    fixture.write("project/a", "text");
+    let outcome = learn(fixture, &[], &["cat", "a"]);
+    assert_eq!(outcome.stdout, b"texttext", "both rounds are heard");
+    assert_eq!(policy(fixture), ["read ."]);
+}
+
+fn a_file_beside_the_project_is_granted_with_yes(fixture: &Fixture) {
+    fixture.write("beside/data", "content");
+    let outcome = learn(fixture, &["--yes"], &["cat", "../beside/data"]);
+    tells(
+        &outcome,
+        0,
+        &[
+            "round 1 ended with exit code 1",
+            "granted from now on: --read",
+        ],
+    );
+    assert_eq!(policy(fixture), ["read ^/beside/data ."]);
+    assert!(
+        fixture
+            .read("project/policy.toml")
+            .contains("# read by cat")
+    );
+    palisade(
+        fixture,
+        &[
+            "run",
+            "--policy",
+            "policy.toml",
+            "--",
+            "cat",
+            "../beside/data",
+        ],
+    )
+    .run()
+    .prints("content");
+}
+
+fn without_a_word_it_is_told_in_the_file(fixture: &Fixture) {
+    fixture.write("beside/data", "content");
+    let outcome = learn(fixture, &[], &["cat", "../beside/data"]);
+    tells(
+        &outcome,
+        1,
+        &[
+            "not granted: --read",
+            "nobody can be asked",
+            "did not end well",
+        ],
+    );
+    assert_eq!(outcome.stdout, b"");
+    assert_eq!(policy(fixture), ["read ."]);
+    let text = fixture.read("project/policy.toml");
+    let told = format!(
+        "#   the file {}: it is not granted (--read",
+        fixture.text("beside/data")
+    );
+    assert!(text.contains(&told), "{text}");
+}
+
+fn somebody_is_asked(fixture: &Fixture) {
+    fixture.write("beside/a", "one");
+    fixture.write("beside/b", "two");
+    fixture.make_folder("project");
+    let mut person = Person::sit_down(fixture);
+    person.types("cd project\n").sees(PROMPT);
+    person.types("$P learn -- sh -c 'cat ../beside/a && cat ../beside/b'; echo code $?\n");
+    person
+        .sees("beside/a")
+        .sees("grant it, and run it again? ")
+        .types("y\n");
+    person
+        .sees("beside/b")
+        .sees("grant it, and run it again? ")
+        .types("y\n");
+    person.sees("onetwo").sees("code 0");
+    assert_eq!(policy(fixture), ["read ^/beside/a ^/beside/b ."]);
+    person
+        .sees(PROMPT)
+        .types("$P learn --force -- cat ../beside/a; echo code $?\n");
+    person
+        .sees("grant it, and run it again? ")
+        .types("n\n")
+        .sees("code 1");
+    assert_eq!(policy(fixture), ["read ."]);
+}
+
+fn what_is_written_elsewhere_is_a_copy_too(fixture: &Fixture) {
+    fixture.write("beside/log", "old");
+    fixture.write("other/file", "old");
+    let command = "cat ../beside/log && echo new >../beside/log && echo x >../other/made && cat ../other/file";
+    tells(&script(fixture, &["--yes"], command), 0, &[]);
+    assert_eq!(fixture.read("beside/log"), "old");
+    assert!(!fixture.exists("other/made"));
+    let written = policy(fixture)
+        .into_iter()
+        .find(|line| line.starts_with("write"));
+    assert_eq!(written.unwrap(), "write ^/beside/log ^/other");
+}
+
+fn a_command_that_did_without_is_granted_nothing(fixture: &Fixture) {
+    fixture.write("beside/data", "content");
+    tells(
+        &script(fixture, &["--yes"], "cat ../beside/data || true"),
+        0,
+        &[],
+    );
+    assert_eq!(policy(fixture), ["read ."]);
+    let text = fixture.read("project/policy.toml");
+    assert!(
+        text.contains("Asked for and not granted: it did without"),
+        "{text}"
+    );
+}
+
+fn keys_are_granted_to_nobody(fixture: &Fixture) {
+    fixture.write("home/.ssh/id_ed25519", "a key");
+    fixture.write("home/.netrc", "a password");
+    let outcome = script(
+        fixture,
+        &["--yes"],
+        "cat ../home/.ssh/id_ed25519 ../home/.netrc",
+    );
+    tells(&outcome, 1, &["did not end well"]);
+    assert_eq!(outcome.stdout, b"");
+    assert_eq!(policy(fixture), ["read ."]);
+    let text = fixture.read("project/policy.toml");
+    assert!(text.contains("keys and passwords are kept there"), "{text}");
+    assert!(!text.contains("(--read"), "{text}");
+}
+
+/// The link lies in what the guest may write, and is asked for by a name that nobody fears.
+fn a_link_to_a_key_grants_none(fixture: &Fixture) {
+    fixture.write("home/.ssh/id_ed25519", "a key");
+    let key = fixture.text("home/.ssh/id_ed25519");
+    fixture.make_folder("project");
+    symlink(&key, fixture.path("project/theirs")).unwrap();
+    let planted =
+        format!("ln -s {key} mine; ln -s ../home/.ssh folder; cat theirs mine folder/id_ed25519");
+    let outcome = script(fixture, &["--yes"], &planted);
+    tells(&outcome, 1, &[]);
+    assert_eq!(outcome.stdout, b"");
+    let granted = policy(fixture).join("\n");
+    assert!(
+        !granted.contains("ssh") && !granted.contains("home"),
+        "{granted}"
+    );
+}
+
+fn a_guest_that_asks_for_everything_gets_no_key(fixture: &Fixture) {
+    for file in [
+        ".ssh/id_rsa",
+        ".aws/credentials",
+        ".gnupg/x",
+        ".bash_history",
+        "a.pem.key",
+        "b/.env",
+        "b/c",
+        "b/d",
+        "b/e",
+    ] {
+        fixture.write(&format!("home/{file}"), "hidden");
+    }
+    let all = "find ../home; cat $(cd ../home && echo .ssh/id_rsa) ../home/.ssh/id_rsa ../home/.aws/credentials \
+               ../home/.gnupg/x ../home/.bash_history ../home/a.pem.key ../home/b/.env; cat ../home/b/c ../home/b/d ../home/b/e; exit 3";
+    let outcome = script(fixture, &["--yes"], all);
+    tells(&outcome, 3, &["keys or passwords lie in it"]);
+    let read = String::from_utf8_lossy(&outcome.stdout);
+    let granted = policy(fixture).join("\n");
+    for secret in [".ssh", ".aws", ".gnupg", "history", ".key", ".env"] {
+        assert!(!granted.contains(secret), "{granted}");
+    }
+    // Each file by itself: their folder holds what nobody may have.
+    let expected = "read ^/home/b/c ^/home/b/d ^/home/b/e .";
+    assert!(granted.contains(expected), "{granted}\n{read}");
+}
+
+fn files_and_an_open_network_go_not_together(fixture: &Fixture) {
+    fixture.write("beside/data", "content");
+    for flags in [
+        &["--allow-network"][..],
+        &["--connect", "tcp://127.0.0.1:9"],
+    ] {
+        let flags = [&["--yes"], flags].concat();
+        tells(
+            &learn(fixture, &flags, &["true"]),
+            125,
+            &["usage: ", "--yes"],
+        );
+    }
+    let outcome = learn(fixture, &["--allow-network"], &["cat", "../beside/data"]);
+    tells(
+        &outcome,
+        1,
+        &["files beside the project go with no --allow-network"],
+    );
+    assert_eq!(policy(fixture), ["read ."]);
+}
+
+/// A database of the host's trusts whoever reaches it.
+fn the_hosts_own_ports_are_not_public(fixture: &Fixture) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let command = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+    let outcome = learn(fixture, &["--allow-network"], &["bash", "-c", &command]);
+    tells(&outcome, 1, &["it is not public"]);
+    server.set_nonblocking(true).unwrap();
+    assert!(server.accept().is_err(), "it was reached");
+}
+
+fn a_port_that_is_named_is_granted(fixture: &Fixture) {
+    let port = free_ports(1);
+    let server = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let grant = format!("tcp://127.0.0.1:{port}");
+    let command = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+    let outcome = learn(fixture, &["--connect", &grant], &["bash", "-c", &command]);
+    tells(&outcome, 0, &["ended well in a fresh copy"]);
+    assert_eq!(
+        policy(fixture),
+        ["read .".to_owned(), format!("connect {grant}")]
+    );
+    drop(server);
+}
+
+fn a_command_that_fails_is_told(fixture: &Fixture) {
+    tells(
+        &script(fixture, &["--yes"], "exit 7"),
+        7,
+        &["did not end well"],
+    );
+    let text = fixture.read("project/policy.toml");
+    assert!(text.contains("was not run behind it"), "{text}");
+}
+
+fn a_command_that_is_missing_is_told(fixture: &Fixture) {
+    let outcome = learn(fixture, &["--yes"], &["no-such-program"]);
+    tells(&outcome, 125, &["policy: it did not start"]);
+    assert!(!fixture.exists("project/policy.toml"));
+}
+
+fn each_round_reads_the_same(fixture: &Fixture) {
+    fixture.make_folder("project");
+    fixture.write("beside/data", "");
+    let words = [
+        "learn",
+        "--yes",
+        "--",
+        "sh",
+        "-c",
+        "cat; cat ../beside/data",
+    ];
+    let outcome = palisade(fixture, &words).input("input,").run();
+    tells(&outcome, 0, &[]);
+    assert_eq!(outcome.stdout, b"input,input,input,");
+    // From where the file is read on.
+    let words = words.map(|word| word.replace("--yes", "--force"));
+    let mut call = fixture.call(
+        "/bin/sh".as_ref(),
+        ["-c", "read first; exec \"$@\" <&0", "sh"],
+    );
+    let text = fixture.path("text");
+    fs::write(&text, "first\nrest,").unwrap();
+    call.command
+        .arg(fixture.program())
+        .args(&words[..4])
+        .args(["-c", "cat"]);
+    call.command.current_dir(fixture.path("project"));
+    call.command.stdin(fs::File::open(text).unwrap());
+    let output = call.command.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "rest,rest,");
+}
+
+fn libraries_that_are_loaded(fixture: &Fixture) {
+    fixture.write("project/lib/x.c", "int x(void) { return 5; }\n");
+    let build = "cc -shared -fPIC -o lib/libx.so lib/x.c";
+    let load = "python3 -c 'import ctypes; print(ctypes.CDLL(\"./lib/libx.so\").x())'";
+    tells(&script(fixture, &[], &format!("{build} && {load}")), 0, &[]);
+    assert_eq!(policy(fixture), ["read .", "write lib", "exec lib"]);
+}
+
+/// In names of files and of programs.
+fn words_of_a_guest_are_no_grants(fixture: &Fixture) {
+    fixture.write("beside/data", "");
+    let hostile = "\"]\nconnect = [\"internet\"]\nread = [\"/etc";
+    let made = format!(
+        "import ctypes, os\nctypes.CDLL(None).prctl(15, {:?}.encode(), 0, 0, 0)\n\
+         os.makedirs({:?}, exist_ok=True)\nopen('../beside/data').read()\n\
+         try: open('../beside/' + {:?})\nexcept OSError: pass\n",
+        "x\n]\nexec=[1",
+        hostile.replace('/', "|"),
+        hostile
+    );
+    tells(
+        &learn(fixture, &["--yes"], &["python3", "-c", &made]),
+        0,
+        &[],
+    );
+    let granted = policy(fixture);
+    assert_eq!(
+        granted,
+        ["read ^/beside/data", "write .", "protect policy.toml"]
+    );
+}
+
+fn places_for_no_policy(fixture: &Fixture) {
+    fixture.write("project/policy.toml", "as it was");
+    tells(
+        &learn(fixture, &[], &["true"]),
+        125,
+        &["host: ", "policy.toml", "is there already", "--force"],
+    );
+    assert_eq!(fixture.read("project/policy.toml"), "as it was");
+    learn(fixture, &["--out", "none/policy.toml"], &["true"])
+        .refuses(&["host: ", "folder of none/policy.toml"]);
+    // A link is replaced, not followed.
+    fixture.write("victim", "as it was");
+    fs::remove_file(fixture.path("project/policy.toml")).unwrap();
+    symlink(fixture.path("victim"), fixture.path("project/policy.toml")).unwrap();
+    tells(&learn(fixture, &["--force"], &["true"]), 0, &[]);
+    assert_eq!(fixture.read("victim"), "as it was");
+}
+
+fn another_place_for_the_policy(fixture: &Fixture) {
+    place_build(fixture, "project");
+    tells(
+        &learn(fixture, &["--out", "../learned.toml"], &["make", "test"]),
+        0,
+        &[],
+    );
+    let text = fixture.read("learned.toml");
+    let project = fixture.text("project");
+    assert!(text.contains(&format!("    \"{project}\",")), "{text}");
+    assert!(text.contains(&format!("    \"{project}/out\",")), "{text}");
+    palisade(
+        fixture,
+        &["run", "--policy", "../learned.toml", "--", "make", "test"],
+    )
+    .run()
+    .is(0);
+}
+
+fn a_home_is_no_project(fixture: &Fixture) {
+    fixture.write("project/.bashrc", "");
+    tells(
+        &learn(fixture, &[], &["true"]),
+        125,
+        &["policy: ", "no project but a home"],
+    );
+}
+
+/// Settings by which git starts programs lie in the project: nothing is asked of git there.
+fn the_project_is_never_executed_outside(fixture: &Fixture) {
+    fixture.make_folder("project");
+    let git = |words: &[&str]| {
+        let mut call = fixture.call("/usr/bin/git".as_ref(), words);
+        assert!(
+            call.command
+                .current_dir(fixture.path("project"))
+                .status()
+                .unwrap()
+                .success()
+        );
+    };
+    git(&["init", "-q"]);
+    let planted = fixture.text("ran");
+    fixture.write_program("project/monitor", format!("#!/bin/sh\necho >{planted}\n"));
+    git(&["config", "core.fsmonitor", &fixture.text("project/monitor")]);
+    fixture.write_program("project/make", format!("#!/bin/sh\necho >{planted}\n"));
+    tells(&learn(fixture, &[], &["true"]), 0, &[]);
+    assert!(!fixture.exists("ran"));
+    let mode = fs::metadata(fixture.path("project/policy.toml"))
+        .unwrap()
+        .permissions();
+    assert_eq!(mode.mode() & 0o022, 0);
+    assert!(Command::new("true").status().unwrap().success());
+}
