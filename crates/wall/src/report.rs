@@ -48,8 +48,8 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Had {
-    /// The granted place as the guest sees it; of what was executed where the guest may write, the folder that it lies in, and
-    /// of libraries there the file.
+    /// The granted place as the guest sees it; where a path inside it matters, that: the folder of what was executed or where a
+    /// socket was made, the file of a library.
     pub place: String,
     /// What for.
     #[serde(rename = "for")]
@@ -72,6 +72,8 @@ pub enum HadFor {
     Execute,
     /// To read what has the name of a library, where it may write: it loads that, if it is there.
     Load,
+    /// To make a socket or a FIFO there.
+    Meet,
 }
 
 /// One capability: requested and actual.

@@ -9,7 +9,7 @@
 //!
 //! Each round is an ordinary run, behind the whole wall, under the policy as far as it is known: there is nothing that a
 //! guest may do while it is learned from and not behind the policy that comes of it, but for one thing: in the copy it may
-//! write and execute everywhere. What it writes is thrown away.
+//! write, execute and make sockets everywhere. What it writes is thrown away.
 //!
 //! What a guest asked for is its own word, so it is granted only after somebody has said yes; keys and what all users share
 //! are not asked about at all ([`palisade_process::places`]). What it changed is seen by comparing the copy, not by its word.
@@ -214,8 +214,7 @@ impl Teacher {
         say::line("once more, behind the policy that came of it");
         let with_profiles = least.with_profiles_of(&learned);
         let mut tried: Vec<Learned> = Vec::new();
-        let with_sockets = with_profiles.with_sockets();
-        for policy in [least, with_profiles, with_sockets, learned] {
+        for policy in [least, with_profiles, learned] {
             if tried.contains(&policy) {
                 continue;
             }

@@ -149,7 +149,10 @@ impl Brokered<'_> {
         let asked = match address {
             Address::Internet(asked) => asked,
             Address::Unspecified => return Err(Errno::AFNOSUPPORT),
-            Address::Inside(bytes) => return self.inside(&socket, perform::BIND, &bytes, 0),
+            Address::Inside(bytes) => {
+                self.note_socket(&bytes);
+                return self.inside(&socket, perform::BIND, &bytes, 0);
+            }
         };
         let transport = transport(&socket)?;
         if self.shared.inner.is_meant(transport, asked) {

@@ -35,6 +35,12 @@ const MOST_BYTES: usize = 1 << 20;
 const PATH_MAX: usize = 4096;
 /// Not files of anybody's: what of it a domain has is its own.
 const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
+/// By which FIFOs are made.
+#[cfg(target_arch = "x86_64")]
+const MAKE_NODES: [libc::c_long; 2] = [libc::SYS_mknod, libc::SYS_mknodat];
+/// By which FIFOs are made.
+#[cfg(not(target_arch = "x86_64"))]
+const MAKE_NODES: [libc::c_long; 1] = [libc::SYS_mknodat];
 /// Links of the domain's own on one path.
 const MOST_LINKS: usize = 8;
 
@@ -229,6 +235,16 @@ impl Watch {
         std::mem::take(&mut *lock(&self.0))
     }
 
+    /// A socket or a FIFO that is made at a path.
+    fn note_meeting(&self, layout: &Layout, path: &Path, who: impl Fn() -> Option<Process>) {
+        let path = without_links(layout, path);
+        if layout.granted_place(&path).is_some()
+            && let Some(folder) = path.parent()
+        {
+            lock(&self.0).have((folder, HadFor::Meet), who);
+        }
+    }
+
     /// Who called is asked for a path that there is no note of yet; it is `None` if nobody waits there any more.
     fn note(&self, layout: &Layout, path: &Path, asked: Asked, who: impl Fn() -> Option<Process>) {
         let path = without_links(layout, path);
@@ -284,6 +300,32 @@ impl Brokered<'_> {
         Ok(Answer::Continue)
     }
 
+    /// A local socket that takes this address, if it is a path.
+    pub(super) fn note_socket(&mut self, address: &[u8]) {
+        let name = address.strip_prefix(&super::local::LOCAL);
+        let name = name.and_then(|name| name.split(|byte| *byte == 0).next());
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            return;
+        };
+        let path = Path::new(OsStr::from_bytes(name));
+        let whole = match path.is_absolute() {
+            true => Ok(path.to_owned()),
+            false => self.working_folder().map(|folder| folder.join(path)),
+        };
+        if let (Ok(path), Some(watch), Some(layout)) =
+            (whole, &self.shared.watch, &self.shared.performer.layout)
+        {
+            watch.note_meeting(layout, &path, || self.whoever_waits());
+        }
+    }
+
+    /// What was read by a thread's number is surely its own only while it waits.
+    fn whoever_waits(&self) -> Option<Process> {
+        let shared = self.shared;
+        notify::is_waiting(shared.listener.as_fd(), self.call.id)
+            .then(|| guest::identify(&shared.maker, self.call.thread))
+    }
+
     /// Nobody misses a path that cannot be read.
     pub(super) fn note_files(&mut self, call: &FileCall) {
         let shared = self.shared;
@@ -295,12 +337,10 @@ impl Brokered<'_> {
         }
         for file in call.files {
             if let Ok(Some((path, asked))) = self.read_file(call, file) {
-                let who = || {
-                    // What was read by a thread's number is surely its own only while it waits.
-                    notify::is_waiting(shared.listener.as_fd(), self.call.id)
-                        .then(|| guest::identify(&shared.maker, self.call.thread))
-                };
-                watch.note(layout, &path, asked, who);
+                if MAKE_NODES.contains(&call.number) {
+                    watch.note_meeting(layout, &path, || self.whoever_waits());
+                }
+                watch.note(layout, &path, asked, || self.whoever_waits());
             }
         }
     }

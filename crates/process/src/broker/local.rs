@@ -32,7 +32,7 @@ use std::{
 };
 
 /// `AF_UNIX`, as it begins an address.
-const LOCAL: [u8; 2] = (libc::AF_UNIX as u16).to_ne_bytes();
+pub(super) const LOCAL: [u8; 2] = (libc::AF_UNIX as u16).to_ne_bytes();
 
 /// Has calls carried out inside the domain.
 #[derive(Debug)]

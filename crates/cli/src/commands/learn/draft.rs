@@ -2,7 +2,7 @@
 
 use super::{
     changes::Changes,
-    learned::{First, Learned},
+    learned::{ASKED, First, Learned},
 };
 use crate::{
     commands::{
@@ -80,11 +80,12 @@ impl Draft<'_> {
             "read" => "read by",
             "write" => "written by",
             "exec" => "executed by",
-            "ipc" => "sockets or FIFOs are made in it; written by",
+            "ipc" => "a socket or FIFO is made in it by",
             "connect" | "listen" => "asked for by",
             _ => "",
         };
         let why = |first: &First| match first {
+            Some(name) if name == ASKED => ASKED.into(),
             Some(name) => format!("{verb} {}", visible(name)).trim().to_owned(),
             None => "the project".into(),
         };

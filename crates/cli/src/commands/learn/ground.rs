@@ -12,14 +12,14 @@ use palisade_wall::{Command, Report};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FileType, fstat},
-    process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use std::{
     fs::{self, File},
     io::{self, IsTerminal, Read, Seek, SeekFrom, stdin},
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::net::UnixStream},
     path::{Path, PathBuf},
-    process::{self, Stdio},
+    process::{self, Child, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -55,6 +55,8 @@ pub(super) struct Ground {
     /// Ctrl-C, or a signal to this process, ends a round: of a server somebody has seen enough.
     interrupted: Arc<AtomicBool>,
     terminated: Arc<AtomicBool>,
+    /// Has something to read once there was a signal.
+    told: UnixStream,
 }
 
 /// What rounds read from stdin.
@@ -97,11 +99,16 @@ impl Ground {
             .tempdir()
             .context("host: cannot make a temporary folder")?;
         let [interrupted, terminated] = [Arc::default(), Arc::default()];
+        let (told, tells) = UnixStream::pair().context("host: cannot make a pipe")?;
+        told.set_nonblocking(true)
+            .context("host: cannot make a pipe")?;
         for (signal, flag) in [
             (signal_hook::consts::SIGINT, &interrupted),
             (signal_hook::consts::SIGTERM, &terminated),
         ] {
+            // The flag first: it is set before anybody is told.
             signal_hook::flag::register(signal, Arc::clone(flag))
+                .and_then(|_| signal_hook::low_level::pipe::register(signal, tells.try_clone()?))
                 .context("host: cannot catch signals")?;
         }
         Ok(Self {
@@ -113,6 +120,7 @@ impl Ground {
             counts_memory: holds_memory(),
             interrupted,
             terminated,
+            told,
         })
     }
 
@@ -147,8 +155,7 @@ impl Ground {
         run.arg("--").arg(&command.program).args(&command.arguments);
         run.stdin(self.input.of_round()?);
         self.interrupted.store(false, Ordering::Relaxed);
-        let child = run.spawn().context("host: cannot start a round")?;
-        self.wait_for(child.id())?;
+        self.wait_for(run.spawn().context("host: cannot start a round")?)?;
         let bytes = read::read_regular_file(&report, MOST_REPORT_BYTES).unwrap_or_default();
         if bytes.is_empty() {
             return Ok(None);
@@ -161,23 +168,32 @@ impl Ground {
         }))
     }
 
-    fn wait_for(&self, child: u32) -> anyhow::Result<()> {
-        let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
+    fn wait_for(&self, mut round: Child) -> anyhow::Result<()> {
+        let pid = i32::try_from(round.id()).ok().and_then(Pid::from_raw);
         let pid = pid.context("host: a child without a number")?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("host: cannot watch a round")?;
         loop {
-            match waitpid(Some(pid), WaitOptions::empty()) {
-                Ok(Some((_, status))) if has_ended(status) => break,
-                Ok(_) => {}
-                // From a terminal the round has the other one too; this is for whoever is named.
-                Err(rustix::io::Errno::INTR) if self.terminated.swap(false, Ordering::Relaxed) => {
-                    self.interrupted.store(true, Ordering::Relaxed);
-                    kill_process(pid, Signal::TERM).context("host: cannot end a round")?;
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).context("host: cannot wait for a round"),
+            let mut fds = [
+                PollFd::new(&pidfd, PollFlags::IN),
+                PollFd::new(&self.told, PollFlags::IN),
+            ];
+            let waited = rustix::io::retry_on_intr(|| poll(&mut fds, None));
+            waited.context("host: cannot wait for a round")?;
+            if !fds[0].revents().is_empty() {
+                break;
+            }
+            // A byte for each signal; there may be none any more.
+            let _ = (&self.told).read(&mut [0; 64]);
+            if self.terminated.swap(false, Ordering::Relaxed) {
+                // Of SIGINT the round has its own, from the terminal; this is for whoever is named.
+                self.interrupted.store(true, Ordering::Relaxed);
+                pidfd_send_signal(&pidfd, Signal::TERM).context("host: cannot end a round")?;
             }
         }
-        Ok(())
+        round
+            .wait()
+            .context("host: cannot wait for a round")
+            .map(drop)
     }
 
     /// Makes all copies what was copied.
@@ -292,8 +308,4 @@ impl Input {
             }
         })
     }
-}
-
-fn has_ended(status: WaitStatus) -> bool {
-    status.exit_status().is_some() || status.terminating_signal().is_some()
 }

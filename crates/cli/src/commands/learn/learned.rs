@@ -85,7 +85,9 @@ impl Learned {
                 learned.profiles.push(profile);
             }
         }
-        learned.put("write", folder.to_string_lossy(), None);
+        for key in ["write", "ipc"] {
+            learned.put(key, folder.to_string_lossy(), None);
+        }
         for place in [&folder.to_string_lossy() as &str, OWN[0], OWN[1]] {
             learned.put("exec", place, None);
         }
@@ -106,18 +108,6 @@ impl Learned {
             profiles: other.profiles.clone(),
             ..self.clone()
         }
-    }
-
-    /// And with sockets and FIFOs in what is written: no denial tells of one.
-    pub(super) fn with_sockets(&self) -> Self {
-        let mut more = self.clone();
-        let values = self.grants.get("write").into_iter().flatten();
-        for (value, first) in values {
-            if path_of(value).is_some_and(|path| path.is_dir()) {
-                more.put("ipc", value, first.clone());
-            }
-        }
-        more
     }
 
     fn put(&mut self, key: &'static str, value: impl Into<String>, first: First) {
@@ -177,7 +167,7 @@ impl Learned {
         };
         let folder = self.project.as_path();
         let is_own = |value: &str| Path::new(value).starts_with(folder);
-        for key in ["read", "write", "exec"] {
+        for key in ["read", "write", "exec", "ipc"] {
             if let Some(values) = least.grants.get_mut(key) {
                 values.retain(|value, _| !is_own(value) && !OWN.contains(&value.as_str()));
             }
@@ -214,6 +204,23 @@ impl Learned {
         }
         for (place, first) in outermost(executed) {
             least.put("exec", place.to_string_lossy(), first);
+        }
+        let met = report.had.iter().filter(|had| had.purpose == HadFor::Meet);
+        for had in met {
+            let folder = Path::new(&had.place);
+            let below = folder.strip_prefix(&self.project).ok();
+            // A folder that a fresh checkout has not is granted with the one that it has.
+            let place = match below {
+                Some(below) => written
+                    .iter()
+                    .find(|written| below.starts_with(written))
+                    .map(|written| join(&self.project, written)),
+                None => Some(folder.into()),
+            };
+            if let Some(place) = place {
+                let first = Some(had.process.name.clone());
+                least.put("ipc", place.to_string_lossy(), first);
+            }
         }
         let surroundings = Surroundings::here(false);
         least.profiles.retain(|profile| {
@@ -295,7 +302,7 @@ impl Learned {
 }
 
 /// Said of what the command line names.
-const ASKED: &str = "as it was asked for";
+pub(super) const ASKED: &str = "as it was asked for";
 
 fn access(key: &str) -> Option<Access> {
     match key {
