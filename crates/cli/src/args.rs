@@ -205,6 +205,12 @@ pub(crate) struct LearnArgs {
     /// Replace the policy that is there
     #[arg(long)]
     pub(crate) force: bool,
+    /// Add what it needs to the policy that is there
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) merge: bool,
+    /// Print what the policy that is there lacks, and write nothing
+    #[arg(long, conflicts_with_all = ["force", "merge"])]
+    pub(crate) diff: bool,
     /// Agree to files that it misses, but for what is not asked about at all; not beside a network, to which it could send them
     #[arg(long, conflicts_with_all = ["allow_network", "connect", "listen"])]
     pub(crate) yes: bool,

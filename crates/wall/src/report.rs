@@ -48,8 +48,8 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Had {
-    /// The granted place as the guest sees it; where a path inside it matters, that: the folder of what was executed or where a
-    /// socket was made, the file of a library.
+    /// The granted place as the guest sees it, of what was read; the folder of what was changed, executed or made; of a library the
+    /// file.
     pub place: String,
     /// What for.
     #[serde(rename = "for")]

@@ -20,15 +20,19 @@ mod ground;
 mod learned;
 mod secrets;
 
-use super::why::{
-    apply::{Terminal, ask},
-    remedy::Missed,
+use super::{
+    policy_text::quoted,
+    why::{
+        apply::{Terminal, ask, merge, new_to},
+        remedy::Missed,
+    },
 };
 use crate::{args::LearnArgs, beside, say};
 use anyhow::{Context, bail};
+use changes::Changes;
 use draft::Draft;
 use ground::{Ground, Round};
-use learned::{Learned, Wish};
+use learned::{Learned, Wish, Written};
 use palisade_policy::visible;
 use palisade_wall::{Command, Report};
 use secrets::Secrets;
@@ -46,8 +50,11 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
     let project = std::env::current_dir()
         .and_then(fs::canonicalize)
         .context("host: cannot tell the working directory")?;
+    if project.to_str().is_none() {
+        bail!("usage: the name of this folder is no text, and a policy cannot name it: rename it");
+    }
     let looked = super::init::look(&project)?;
-    let out = Out::find(&args.out, args.force)?;
+    let out = Out::find(&args)?;
     let ground = Ground::new(&project)?;
     let learned = Learned::of_project(&project, &looked, &args);
     say::line(&learned.promise(&ground, &args));
@@ -60,8 +67,7 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
     };
     let (learned, round) = teacher.find_out(learned)?;
     let changes = teacher.ground.changes()?;
-    let least = learned.least(&round.report, &changes);
-    let (proved, is_proved) = teacher.prove(learned, least, &round)?;
+    let (proved, is_proved) = teacher.prove(learned, &changes, &round)?;
     let draft = Draft {
         learned: &proved,
         project: &looked,
@@ -73,7 +79,7 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
         is_proved,
         holds_memory: teacher.ground.counts_memory,
     };
-    out.write(&draft.to_string())?;
+    out.put(&draft)?;
     tell(&out, &proved, &round, is_proved);
     Ok(round.code())
 }
@@ -82,38 +88,85 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
 struct Out {
     /// By its whole name.
     file: PathBuf,
-    replaces: bool,
+    way: Way,
+}
+
+/// What becomes of a file that is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It stays: there may be none.
+    New,
+    Replace,
+    Merge,
+    /// It stays, and what it lacks is printed.
+    Compare,
 }
 
 impl Out {
     /// Before anything runs: nobody waits for a build to be told that its policy has no place.
-    fn find(file: &Path, replaces: bool) -> anyhow::Result<Self> {
-        let shown = visible(&file.to_string_lossy()).into_owned();
-        let folder = match file.parent() {
+    fn find(args: &LearnArgs) -> anyhow::Result<Self> {
+        let way = match (args.force, args.merge, args.diff) {
+            (true, _, _) => Way::Replace,
+            (_, true, _) => Way::Merge,
+            (_, _, true) => Way::Compare,
+            _ => Way::New,
+        };
+        let shown = visible(&args.out.to_string_lossy()).into_owned();
+        let folder = match args.out.parent() {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
         let folder = fs::canonicalize(folder)
             .with_context(|| format!("host: cannot find the folder of {shown}"))?;
-        let name = file.file_name().context("usage: --out names no file")?;
+        let name = args.out.file_name().context("usage: --out names no file")?;
         let file = folder.join(name);
-        if !replaces && file.symlink_metadata().is_ok() {
-            bail!("host: {shown} is there already: --force replaces it, --out names another one");
+        match way {
+            Way::New if file.symlink_metadata().is_ok() => bail!(
+                "host: {shown} is there already: --force replaces it, --merge adds to it, --diff compares, --out names another one"
+            ),
+            Way::Merge | Way::Compare => drop(new_to(&file, &[])?),
+            Way::New | Way::Replace => {}
         }
-        Ok(Self { file, replaces })
+        Ok(Self { file, way })
     }
 
-    fn write(&self, text: &str) -> anyhow::Result<()> {
-        let made = match self.replaces {
-            true => beside::replace(&self.file, |made| Ok(made.write_all(text.as_bytes())?)),
-            false => OpenOptions::new()
+    fn put(&self, draft: &Draft<'_>) -> anyhow::Result<()> {
+        let text = draft.to_string();
+        let made = match self.way {
+            Way::Replace => {
+                beside::replace(&self.file, |made| Ok(made.write_all(text.as_bytes())?))
+            }
+            Way::New => OpenOptions::new()
                 .write(true)
                 .create_new(true)
                 .open(&self.file)
                 .and_then(|mut made| made.write_all(text.as_bytes()))
                 .map_err(Into::into),
+            Way::Merge => {
+                let values = draft.values();
+                let values: Vec<_> = values
+                    .iter()
+                    .map(|(key, value)| (*key, value.as_str()))
+                    .collect();
+                return merge(&self.file, &values);
+            }
+            Way::Compare => return self.compare(draft),
         };
         made.with_context(|| format!("host: cannot write {}", self.file.display()))
+    }
+
+    fn compare(&self, draft: &Draft<'_>) -> anyhow::Result<()> {
+        let values = draft.values();
+        let values: Vec<_> = values
+            .iter()
+            .map(|(key, value)| (*key, value.as_str()))
+            .collect();
+        let (_, new) = new_to(&self.file, &values)?;
+        let lines: Vec<_> = new
+            .iter()
+            .map(|(key, value)| format!("+ grants.{key} = [{}]\n", quoted(value)))
+            .collect();
+        say::print(&lines.concat(), "what it lacks").map(drop)
     }
 }
 
@@ -201,20 +254,23 @@ impl Teacher {
         Ok(agreed)
     }
 
-    /// The least policy, if the command ends well behind it too.
+    /// The least policy behind which the command ends well again, and whether it was seen to.
     fn prove(
         &mut self,
         learned: Learned,
-        least: Learned,
+        changes: &Changes,
         round: &Round,
     ) -> anyhow::Result<(Learned, bool)> {
+        let least = |written| learned.least(&round.report, changes, written);
+        let named = least(Written::Named).with_profiles_of(&learned);
         if !round.ended_by_itself() {
-            return Ok((least, false));
+            return Ok((named, false));
         }
         say::line("once more, behind the policy that came of it");
-        let with_profiles = least.with_profiles_of(&learned);
+        let changed = least(Written::Changed);
+        let with_profiles = changed.with_profiles_of(&learned);
         let mut tried: Vec<Learned> = Vec::new();
-        for policy in [least, with_profiles, learned] {
+        for policy in [changed, with_profiles, named, learned] {
             if tried.contains(&policy) {
                 continue;
             }
@@ -247,6 +303,11 @@ fn leave<'a>(missed: impl IntoIterator<Item = &'a Missed>, why: &str) {
 }
 
 fn tell(out: &Out, learned: &Learned, round: &Round, is_proved: bool) {
+    let verb = match out.way {
+        Way::New | Way::Replace => "wrote",
+        Way::Merge => "merged into",
+        Way::Compare => "compared with",
+    };
     let file = out.file.display();
     let count = learned.count();
     let proof = match (is_proved, round.ended_well()) {
@@ -254,7 +315,7 @@ fn tell(out: &Out, learned: &Learned, round: &Round, is_proved: bool) {
         (false, true) => "the command was not run behind it",
         (false, false) => "the command did not end well: what it asked for stands in the file",
     };
-    say::line(&format!("wrote {file}: {count} grants; {proof}"));
+    say::line(&format!("{verb} {file}: {count} grants; {proof}"));
 }
 
 /// What a round says of itself, for the files here.

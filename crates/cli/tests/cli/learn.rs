@@ -1,15 +1,17 @@
 //! `palisade learn`: what comes of a command is the least policy behind which it ends well, and nothing of a run stays.
 
 use super::{
-    fixture::{Call, Fixture, Outcome, cases},
+    fixture::{Call, Fixture, Outcome, cases, read_line, signal},
     network::free_ports,
     person::{PROMPT, Person},
 };
+use rustix::process::Signal;
 use std::{
     fs,
+    io::BufReader,
     net::TcpListener,
     os::unix::fs::{PermissionsExt, symlink},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 cases![
@@ -34,6 +36,11 @@ cases![
     each_round_reads_the_same,
     libraries_that_are_loaded,
     words_of_a_guest_are_no_grants,
+    names_with_colons,
+    what_a_policy_lacks_is_added,
+    what_a_policy_lacks_is_printed,
+    a_signal_ends_a_server,
+    a_socket_of_its_own,
     places_for_no_policy,
     another_place_for_the_policy,
     a_home_is_no_project,
@@ -467,6 +474,100 @@ fn words_of_a_guest_are_no_grants(fixture: &Fixture) {
         granted,
         ["read ^/beside/data", "write .", "protect policy.toml"]
     );
+}
+
+fn names_with_colons(fixture: &Fixture) {
+    fixture.write("be:side/da ta", "content");
+    fixture.write("project/a:b/file", "");
+    let command = "cat '../be:side/da ta' && echo x >a:b/file && cp /bin/true a:b/x && a:b/x";
+    tells(
+        &script(fixture, &["--yes"], command),
+        0,
+        &["in a fresh copy"],
+    );
+    assert_eq!(
+        policy(fixture),
+        [r"read ^/be\:side/da ta .", r"write a\:b", r"exec a\:b"]
+    );
+}
+
+fn what_a_policy_lacks_is_added(fixture: &Fixture) {
+    fixture.write("project/docs/page", "");
+    fixture.write("beside/data", "");
+    let mine = "# Mine.\n[grants]\nread = [\n    \".\", # all of it\n]\n[limits]\ntime = \"5s\"\n";
+    fixture.write("project/policy.toml", mine);
+    let outcome = script(
+        fixture,
+        &["--yes", "--merge"],
+        "cat ../beside/data && echo x >docs/page",
+    );
+    tells(&outcome, 0, &["2 grants added"]);
+    let text = fixture.read("project/policy.toml");
+    assert!(
+        text.starts_with("# Mine.\n") && text.contains("\".\", # all of it\n"),
+        "{text}"
+    );
+    assert_eq!(policy(fixture), ["read . ^/beside/data", "write docs"]);
+    let outcome = script(
+        fixture,
+        &["--yes", "--merge"],
+        "cat ../beside/data && echo x >docs/page",
+    );
+    tells(&outcome, 0, &["has all of it"]);
+    assert_eq!(fixture.read("project/policy.toml"), text);
+}
+
+fn what_a_policy_lacks_is_printed(fixture: &Fixture) {
+    fixture.write("beside/data", "");
+    let mine = "grants.read = [\".\"]\n";
+    fixture.write("project/policy.toml", mine);
+    let outcome = script(fixture, &["--yes", "--diff"], "cat ../beside/data");
+    tells(&outcome, 0, &[]);
+    let told = format!("+ grants.read = [{:?}]\n", fixture.text("beside/data"));
+    assert_eq!(String::from_utf8_lossy(&outcome.stdout), told);
+    assert_eq!(fixture.read("project/policy.toml"), mine);
+    tells(
+        &script(fixture, &["--out", "none.toml", "--diff"], "true"),
+        125,
+        &["cannot read"],
+    );
+}
+
+/// Of a server somebody has seen enough.
+fn a_signal_ends_a_server(fixture: &Fixture) {
+    fixture.write("project/data", "");
+    let words = [
+        "learn",
+        "--",
+        "sh",
+        "-c",
+        "echo x >data; echo ready; exec sleep 600",
+    ];
+    let mut call = palisade(fixture, &words);
+    call.command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = call.command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(read_line(&mut stdout), "ready\n");
+    signal(&child, Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(policy(fixture), ["write .", "protect policy.toml"]);
+}
+
+fn a_socket_of_its_own(fixture: &Fixture) {
+    fixture.write("project/run/keep", "");
+    let server = "import os, socket\ns = socket.socket(socket.AF_UNIX); s.bind('run/door'); s.listen(1)\n\
+                  c = socket.socket(socket.AF_UNIX); c.connect('run/door'); os.remove('run/door')\n\
+                  os.mkfifo('run/fifo'); os.remove('run/fifo')\n";
+    tells(
+        &learn(fixture, &[], &["python3", "-c", server]),
+        0,
+        &["in a fresh copy"],
+    );
+    assert_eq!(policy(fixture), ["read .", "write run", "ipc run"]);
 }
 
 fn places_for_no_policy(fixture: &Fixture) {

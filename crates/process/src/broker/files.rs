@@ -197,7 +197,11 @@ fn had<'a>(layout: &'a Layout, path: &'a Path, wanted: Use) -> Option<(&'a Path,
         Use::Read if is_library(path) && is_written() => return Some((path, HadFor::Load)),
         wanted if wanted < Use::Make => HadFor::Read,
         _ if layout.is_read_only(path) => return None,
-        _ => HadFor::Write,
+        _ => {
+            let place = layout.granted_place(path)?;
+            let folder = path.parent().filter(|folder| folder.starts_with(place));
+            return Some((folder.unwrap_or(place), HadFor::Write));
+        }
     };
     Some((layout.granted_place(path)?, purpose))
 }

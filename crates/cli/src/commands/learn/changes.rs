@@ -55,13 +55,11 @@ impl Changes {
         })
     }
 
-    /// Folders that hold all of it and are there in a fresh checkout, none within another. The project itself is the empty path.
-    pub(super) fn to_be_written(&self) -> Vec<PathBuf> {
-        let there: BTreeSet<_> = self
-            .folders
-            .iter()
-            .map(|folder| self.there(folder))
-            .collect();
+    /// Folders that hold all of it, and these besides, and are there in a fresh checkout; none within another. The project itself
+    /// is the empty path.
+    pub(super) fn to_be_written(&self, besides: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let folders = self.folders.union(besides);
+        let there: BTreeSet<_> = folders.map(|folder| self.there(folder)).collect();
         let mut outermost: Vec<PathBuf> = Vec::new();
         for folder in there {
             if !outermost.iter().any(|outer| folder.starts_with(outer)) {
@@ -201,7 +199,7 @@ mod tests {
     }
 
     fn written(change: impl Fn(&Path)) -> Vec<String> {
-        let folders = changes(change).to_be_written().into_iter();
+        let folders = changes(change).to_be_written(&BTreeSet::new()).into_iter();
         folders
             .map(|folder| folder.to_str().unwrap().to_owned())
             .collect()

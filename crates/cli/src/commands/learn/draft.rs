@@ -2,7 +2,7 @@
 
 use super::{
     changes::Changes,
-    learned::{ASKED, First, Learned},
+    learned::{ASKED, First, Learned, path_of, value_of},
 };
 use crate::{
     commands::{
@@ -19,6 +19,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The lists of `[grants]`, in their order.
+const KEYS: [&str; 7] = ["read", "write", "exec", "ipc", "env", "listen", "connect"];
 /// What is told of in the file at most, of what was not granted.
 const MOST_TOLD: usize = 32;
 /// A limit on memory is a power of two, and so many times what was used at least.
@@ -50,29 +52,38 @@ impl Draft<'_> {
 
     /// A value as the file has it.
     fn shown(&self, key: &str, value: &str) -> String {
-        let access = match key {
-            "read" => Access::Read,
-            "write" => Access::Write,
-            "exec" => Access::Exec,
-            "ipc" => Access::Ipc,
-            _ => return value.into(),
-        };
-        let Ok(grant) = FileGrant::parse(access, value, Path::new("/")) else {
+        if !["read", "write", "exec", "ipc"].contains(&key) {
             return value.into();
-        };
-        match grant.guest {
-            None => self.shown_path(&grant.host),
-            Some(_) => value.into(),
         }
+        match FileGrant::parse(Access::Write, value, Path::new("/")) {
+            Ok(FileGrant {
+                host, guest: None, ..
+            }) => self.shown_path(&host),
+            _ => value.into(),
+        }
+    }
+
+    /// Its lists and their values.
+    pub(super) fn values(&self) -> Vec<(&'static str, String)> {
+        let of = |key: &'static str| {
+            self.lines(key)
+                .into_iter()
+                .map(move |(value, _)| (key, value))
+        };
+        let protected = self
+            .protected()
+            .into_iter()
+            .map(|(value, _)| ("protect", value));
+        KEYS.iter().copied().flat_map(of).chain(protected).collect()
     }
 
     fn shown_path(&self, path: &Path) -> String {
         let below = self.is_in_project().then(|| path.strip_prefix(self.folder));
-        match below {
-            Some(Ok(below)) if below == Path::new("") => ".".into(),
-            Some(Ok(below)) => below.to_string_lossy().into_owned(),
-            _ => path.to_string_lossy().into_owned(),
-        }
+        value_of(match below {
+            Some(Ok(below)) if below == Path::new("") => Path::new("."),
+            Some(Ok(below)) => below,
+            _ => path,
+        })
     }
 
     fn lines(&self, key: &str) -> Vec<Line> {
@@ -131,7 +142,7 @@ impl Draft<'_> {
             )?;
         }
         writeln!(f, "[grants]")?;
-        for key in ["read", "write", "exec", "ipc", "env", "listen"] {
+        for key in KEYS.into_iter().filter(|key| *key != "connect") {
             let lines = self.lines(key);
             if !lines.is_empty() {
                 write_list(f, key, &lines)?;
@@ -161,7 +172,7 @@ impl Draft<'_> {
         let written: Vec<_> = self
             .learned
             .of("write")
-            .map(|(value, _)| PathBuf::from(value))
+            .filter_map(|(value, _)| path_of(value))
             .collect();
         let is_written = |below: &str| {
             let path = self.folder.join(below);

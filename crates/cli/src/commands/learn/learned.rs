@@ -67,6 +67,15 @@ impl Wish {
     }
 }
 
+/// What counts as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// What is another than it was.
+    Changed,
+    /// What the guest named to change it, too: files that were there for a while alone, and folders that it would have made.
+    Named,
+}
+
 /// The domain's own folders, which take programs.
 const OWN: [&str; 2] = ["/tmp", "/dev/shm"];
 
@@ -86,10 +95,10 @@ impl Learned {
             }
         }
         for key in ["write", "ipc"] {
-            learned.put(key, folder.to_string_lossy(), None);
+            learned.put_path(key, &folder, None);
         }
-        for place in [&folder.to_string_lossy() as &str, OWN[0], OWN[1]] {
-            learned.put("exec", place, None);
+        for place in [folder, Path::new(OWN[0]), Path::new(OWN[1])] {
+            learned.put_path("exec", place, None);
         }
         for (key, values) in [
             ("connect", &args.connect),
@@ -108,6 +117,11 @@ impl Learned {
             profiles: other.profiles.clone(),
             ..self.clone()
         }
+    }
+
+    /// A path, as a list of `read`, `write`, `exec` or `ipc` has it.
+    fn put_path(&mut self, key: &'static str, path: &Path, first: First) {
+        self.put(key, value_of(path), first);
     }
 
     fn put(&mut self, key: &'static str, value: impl Into<String>, first: First) {
@@ -156,8 +170,8 @@ impl Learned {
         (wishes.collect(), kept)
     }
 
-    /// The same without what the run made no use of. What was written is what has changed.
-    pub(super) fn least(&self, report: &Report, changes: &Changes) -> Self {
+    /// The same without what the run made no use of.
+    pub(super) fn least(&self, report: &Report, changes: &Changes, written: Written) -> Self {
         let mut least = self.clone();
         let first_of = |place: &Path, purpose: HadFor| {
             let mut had = report.had.iter();
@@ -166,25 +180,32 @@ impl Learned {
             found.map(|had| had.process.name.clone())
         };
         let folder = self.project.as_path();
-        let is_own = |value: &str| Path::new(value).starts_with(folder);
+        let is_given = |value: &str| {
+            let path = path_of(value);
+            path.is_some_and(|path| {
+                path.starts_with(folder) || OWN.iter().any(|own| path == Path::new(own))
+            })
+        };
         for key in ["read", "write", "exec", "ipc"] {
             if let Some(values) = least.grants.get_mut(key) {
-                values.retain(|value, _| !is_own(value) && !OWN.contains(&value.as_str()));
+                values.retain(|value, _| !is_given(value));
             }
         }
-        let written = changes.to_be_written();
+        let named = report.had.iter().filter(|had| had.purpose == HadFor::Write);
+        let named = named.map(|had| Path::new(&had.place));
+        let named = named
+            .filter(|_| written == Written::Named)
+            .filter(|folder| changes.has_folder(folder))
+            .filter_map(|place| Some(place.strip_prefix(folder).ok()?.to_owned()));
+        let written = changes.to_be_written(&named.collect());
         let writer = first_of(folder, HadFor::Write);
         if written != [Path::new("")] {
-            least.put(
-                "read",
-                folder.to_string_lossy(),
-                first_of(folder, HadFor::Read),
-            );
+            least.put_path("read", &folder, first_of(folder, HadFor::Read));
         }
         for below in &written {
             let place = join(folder, below);
             let first = first_of(&place, HadFor::Write).or_else(|| writer.clone());
-            least.put("write", place.to_string_lossy(), first);
+            least.put_path("write", &place, first);
         }
         let mut executed: BTreeMap<PathBuf, First> = BTreeMap::new();
         for had in &report.had {
@@ -203,7 +224,7 @@ impl Learned {
             }
         }
         for (place, first) in outermost(executed) {
-            least.put("exec", place.to_string_lossy(), first);
+            least.put_path("exec", &place, first);
         }
         let met = report.had.iter().filter(|had| had.purpose == HadFor::Meet);
         for had in met {
@@ -219,7 +240,7 @@ impl Learned {
             };
             if let Some(place) = place {
                 let first = Some(had.process.name.clone());
-                least.put("ipc", place.to_string_lossy(), first);
+                least.put_path("ipc", &place, first);
             }
         }
         let surroundings = Surroundings::here(false);
@@ -304,6 +325,7 @@ impl Learned {
 /// Said of what the command line names.
 pub(super) const ASKED: &str = "as it was asked for";
 
+/// Of a list whose paths are the host's, and may lie elsewhere inside.
 fn access(key: &str) -> Option<Access> {
     match key {
         "read" => Some(Access::Read),
@@ -312,9 +334,20 @@ fn access(key: &str) -> Option<Access> {
     }
 }
 
-fn path_of(value: &str) -> Option<PathBuf> {
+/// The host's path of a value.
+pub(super) fn path_of(value: &str) -> Option<PathBuf> {
     let grant = FileGrant::parse(Access::Write, value, Path::new("/")).ok()?;
     Some(grant.host)
+}
+
+/// A path as lists of files have it.
+pub(super) fn value_of(path: &Path) -> String {
+    let grant = FileGrant {
+        access: Access::Write,
+        host: path.into(),
+        guest: None,
+    };
+    grant.to_string()
 }
 
 /// Those that do not lie in another one.

@@ -16,10 +16,13 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
 };
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
 /// More than anybody writes by hand.
 const MOST_POLICY_BYTES: u64 = 4 << 20;
+
+/// A list of a policy's `[grants]`, and what is to stand in it.
+pub(in crate::commands) type Value<'a> = (&'a str, &'a str);
 
 /// Asks about each grant, unless all are agreed to, and writes those with a yes.
 pub(super) fn apply(file: &Path, missed: &[Missed], agrees: bool) -> anyhow::Result<u8> {
@@ -54,13 +57,43 @@ pub(super) fn apply(file: &Path, missed: &[Missed], agrees: bool) -> anyhow::Res
         say::line(&format!("{shown} stays as it was"));
         return Ok(0);
     }
-    let edited = edit(&text, &wanted, &shown)?;
-    check(&edited, &file, &shown)?;
-    replace(&file, &text, &edited).with_context(|| format!("host: cannot write {shown}"))?;
+    let wanted: Vec<_> = wanted.iter().map(Missed::as_value).collect();
+    add_all(&file, &text, &wanted, &shown)?;
+    Ok(0)
+}
+
+/// Adds values that a file has not, and says how many. Nobody is asked.
+pub(in crate::commands) fn merge(file: &Path, wanted: &[Value<'_>]) -> anyhow::Result<()> {
+    let shown = visible(&file.to_string_lossy()).into_owned();
+    let (text, new) = new_to(file, wanted)?;
+    match new.is_empty() {
+        true => say::line(&format!("{shown} has all of it")),
+        false => add_all(file, &text, &new, &shown)?,
+    }
+    Ok(())
+}
+
+/// A file's text, and those values that it has not.
+pub(in crate::commands) fn new_to<'a>(
+    file: &Path,
+    wanted: &[Value<'a>],
+) -> anyhow::Result<(String, Vec<Value<'a>>)> {
+    let shown = visible(&file.to_string_lossy()).into_owned();
+    let text = read_text(file).with_context(|| format!("usage: cannot read {shown}"))?;
+    let document = parse(&text, &shown)?;
+    let new = wanted.iter().filter(|value| !has(&document, value));
+    let new = new.copied().collect();
+    Ok((text, new))
+}
+
+fn add_all(file: &Path, text: &str, wanted: &[Value<'_>], shown: &str) -> anyhow::Result<()> {
+    let edited = edit(text, wanted, shown)?;
+    check(&edited, file, shown)?;
+    replace(file, text, &edited).with_context(|| format!("host: cannot write {shown}"))?;
     let count = wanted.len();
     let plural = if count == 1 { "" } else { "s" };
     say::line(&format!("{shown}: {count} grant{plural} added"));
-    Ok(0)
+    Ok(())
 }
 
 fn read_text(file: &Path) -> anyhow::Result<String> {
@@ -100,7 +133,7 @@ pub(in crate::commands) fn ask(
             output,
             "{} = {}\n  would open {}\n  {question}? [y]es, [N]o, [q]uit: ",
             one.key,
-            Value::from(&one.value),
+            toml_edit::Value::from(&one.value),
             one.opened(),
         )?;
         output.flush()?;
@@ -120,12 +153,14 @@ pub(in crate::commands) fn ask(
 /// What the file does not say yet, by the letter.
 fn without_granted(text: &str, missed: &[Missed], shown: &str) -> anyhow::Result<Vec<Missed>> {
     let document = parse(text, shown)?;
+    let new = missed.iter().filter(|one| !has(&document, &one.as_value()));
+    Ok(new.cloned().collect())
+}
+
+fn has(document: &DocumentMut, (key, value): &Value<'_>) -> bool {
     let grants = document.get("grants").and_then(Item::as_table_like);
-    let has = |one: &&Missed| {
-        let list = grants.and_then(|grants| grants.get(one.key)?.as_array());
-        list.is_some_and(|list| holds(list, &one.value))
-    };
-    Ok(missed.iter().filter(|one| !has(one)).cloned().collect())
+    let list = grants.and_then(|grants| grants.get(key)?.as_array());
+    list.is_some_and(|list| holds(list, value))
 }
 
 fn parse(text: &str, shown: &str) -> anyhow::Result<DocumentMut> {
@@ -138,7 +173,7 @@ fn holds(list: &Array, value: &str) -> bool {
 }
 
 /// The text with these grants in it.
-fn edit(text: &str, wanted: &[Missed], shown: &str) -> anyhow::Result<String> {
+fn edit(text: &str, wanted: &[Value<'_>], shown: &str) -> anyhow::Result<String> {
     let mut document = parse(text, shown)?;
     let grants = document
         .entry("grants")
@@ -146,8 +181,8 @@ fn edit(text: &str, wanted: &[Missed], shown: &str) -> anyhow::Result<String> {
     let Some(table) = grants.as_table_like_mut() else {
         bail!("policy: {shown}: `grants` is no table");
     };
-    for one in wanted {
-        add(table, one).with_context(|| format!("policy: {shown}: `grants.{}`", one.key))?;
+    for value in wanted {
+        add(table, value).with_context(|| format!("policy: {shown}: `grants.{}`", value.0))?;
     }
     if let Some(table) = grants.as_inline_table_mut() {
         set_spaces(table);
@@ -155,10 +190,10 @@ fn edit(text: &str, wanted: &[Missed], shown: &str) -> anyhow::Result<String> {
     Ok(document.to_string())
 }
 
-fn add(grants: &mut dyn TableLike, one: &Missed) -> anyhow::Result<()> {
-    let list = grants.entry(one.key).or_insert(Array::new().into());
+fn add(grants: &mut dyn TableLike, (key, value): &Value<'_>) -> anyhow::Result<()> {
+    let list = grants.entry(key).or_insert(Array::new().into());
     let list = list.as_array_mut().context("it is no list")?;
-    let mut value = Value::from(&one.value);
+    let mut value = toml_edit::Value::from(*value);
     match take_end(list) {
         // A line of its own, where the others have one, behind what is said of the last.
         Some(end) => {
@@ -246,6 +281,7 @@ mod tests {
         let report = report();
         let missed = missed(&report);
         let new = without_granted(text, &missed, "x.toml").unwrap();
+        let new: Vec<_> = new.iter().map(Missed::as_value).collect();
         let edited = edit(text, &new, "x.toml").unwrap();
         check(&edited, Path::new("/x.toml"), "x.toml").unwrap();
         edited
@@ -290,6 +326,7 @@ mod tests {
     fn what_is_no_policy_is_not_edited() {
         let report = report();
         let missed = missed(&report);
+        let missed: Vec<_> = missed.iter().map(Missed::as_value).collect();
         let refusal = |text: &str| format!("{:#}", edit(text, &missed, "x.toml").unwrap_err());
         assert!(refusal("grants = 1").contains("`grants` is no table"));
         assert!(refusal("grants.connect = 1").contains("it is no list"));

@@ -73,6 +73,11 @@ impl Missed {
         format!("{} {}", self.flag, self.value)
     }
 
+    /// As a policy's list has it.
+    pub(in crate::commands) fn as_value(&self) -> super::apply::Value<'_> {
+        (self.key, &self.value)
+    }
+
     /// Whether it allows what was denied here.
     pub(in crate::commands) fn allows(&self, denial: &Denial) -> bool {
         let grant = denial.grant.as_deref().and_then(Self::read);
