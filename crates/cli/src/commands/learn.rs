@@ -315,7 +315,8 @@ fn tell(out: &Out, learned: &Learned, round: &Round, is_proved: bool) {
         (false, true) => "the command was not run behind it",
         (false, false) => "the command did not end well: what it asked for stands in the file",
     };
-    say::line(&format!("{verb} {file}: {count} grants; {proof}"));
+    let plural = if count == 1 { "" } else { "s" };
+    say::line(&format!("{verb} {file}: {count} grant{plural}; {proof}"));
 }
 
 /// What a round says of itself, for the files here.

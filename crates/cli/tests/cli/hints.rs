@@ -256,7 +256,7 @@ fn missing_loader_of_a_binary(fixture: &Fixture) {
 
 fn interpreter_that_another_script_lacks(fixture: &Fixture) {
     fixture.write_program("inner", "#!/opt/palisade-no-such/inner\n");
-    fixture.write_program("outer", &format!("#!{}\n", fixture.text("inner")));
+    fixture.write_program("outer", format!("#!{}\n", fixture.text("inner")));
     fixture
         .palisade(["run", "--read", ".", "--", "./outer"])
         .run()

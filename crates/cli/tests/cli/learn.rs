@@ -36,6 +36,8 @@ cases![
     each_round_reads_the_same,
     libraries_that_are_loaded,
     words_of_a_guest_are_no_grants,
+    what_is_found_elsewhere_inside_is_a_copy_too,
+    ctrl_c_ends_a_server,
     names_with_colons,
     what_a_policy_lacks_is_added,
     what_a_policy_lacks_is_printed,
@@ -474,6 +476,34 @@ fn words_of_a_guest_are_no_grants(fixture: &Fixture) {
         granted,
         ["read ^/beside/data", "write .", "protect policy.toml"]
     );
+}
+
+/// Below the guest's home, which is not its user's.
+fn what_is_found_elsewhere_inside_is_a_copy_too(fixture: &Fixture) {
+    fixture.write("home/settings/file", "old");
+    fixture.write("home/other/.env", "hidden");
+    fixture.make_folder("project");
+    let command = "cat /tmp/settings/file && echo new >/tmp/settings/file; ls /tmp/other";
+    let words = ["learn", "--yes", "--", "sh", "-c", command];
+    let outcome = palisade(fixture, &words)
+        .env("HOME", &fixture.text("home"))
+        .run();
+    assert_eq!(fixture.read("home/settings/file"), "old", "{outcome:?}");
+    let granted = policy(fixture).join("\n");
+    assert!(
+        granted.contains("^/home/settings"),
+        "{granted}\n{outcome:?}"
+    );
+    assert!(!granted.contains("other"), "{granted}");
+}
+
+fn ctrl_c_ends_a_server(fixture: &Fixture) {
+    fixture.make_folder("project");
+    let mut person = Person::sit_down(fixture);
+    person.types("cd project\n").sees(PROMPT);
+    person.types("$P learn -- sh -c 'echo x >data; echo is up; sleep 600'; echo code $?\n");
+    person.sees("\nis up").types("\x03").sees("code 0");
+    assert_eq!(policy(fixture), ["write .", "protect policy.toml"]);
 }
 
 fn names_with_colons(fixture: &Fixture) {

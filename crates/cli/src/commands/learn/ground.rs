@@ -32,6 +32,8 @@ const ADVICE: &str =
     "learn in a folder with only what the command needs, or begin with `palisade init`";
 /// Of a pipe.
 const MOST_INPUT_BYTES: u64 = 64 << 20;
+/// As shells have it.
+const BY_CTRL_C: u8 = 130;
 /// Whoever waits for longer is told what for.
 const SOON: Timespec = Timespec {
     tv_sec: 0,
@@ -161,10 +163,14 @@ impl Ground {
             return Ok(None);
         }
         fs::remove_file(&report).context("host: cannot remove a report")?;
+        let report: Report =
+            serde_json::from_slice(&bytes).context("host: the round's report is cut off")?;
+        // Ctrl-C on a terminal is the guest's.
+        let has_ctrl_c = report.exit_code == BY_CTRL_C && stdin().is_terminal();
+        let is_interrupted = self.interrupted.load(Ordering::Relaxed) || has_ctrl_c;
         Ok(Some(Round {
-            report: serde_json::from_slice(&bytes)
-                .context("host: the round's report is cut off")?,
-            is_interrupted: self.interrupted.load(Ordering::Relaxed),
+            report,
+            is_interrupted,
         }))
     }
 

@@ -63,7 +63,8 @@ impl Wish {
 
     /// The path that is written, if it is that.
     pub(super) fn written(&self) -> Option<PathBuf> {
-        (self.missed.key == "write").then(|| self.missed.path())?
+        let file = (self.missed.key == "write").then(|| self.missed.file())?;
+        file.map(|file| file.host)
     }
 }
 
@@ -95,7 +96,7 @@ impl Learned {
             }
         }
         for key in ["write", "ipc"] {
-            learned.put_path(key, &folder, None);
+            learned.put_path(key, folder, None);
         }
         for place in [folder, Path::new(OWN[0]), Path::new(OWN[1])] {
             learned.put_path("exec", place, None);
@@ -154,8 +155,8 @@ impl Learned {
         // What a link of the project's names in it lies in the copy, which is granted.
         let is_own = |missed: &Missed| {
             missed
-                .path()
-                .is_some_and(|path| path.starts_with(&self.project))
+                .file()
+                .is_some_and(|file| file.host.starts_with(&self.project))
         };
         let missed = remedy::each_missed(report).into_iter();
         let (kept, open): (Vec<_>, Vec<_>) = missed
@@ -200,7 +201,7 @@ impl Learned {
         let written = changes.to_be_written(&named.collect());
         let writer = first_of(folder, HadFor::Write);
         if written != [Path::new("")] {
-            least.put_path("read", &folder, first_of(folder, HadFor::Read));
+            least.put_path("read", folder, first_of(folder, HadFor::Read));
         }
         for below in &written {
             let place = join(folder, below);

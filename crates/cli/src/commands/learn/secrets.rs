@@ -31,10 +31,10 @@ impl Secrets {
 
     /// Whether some lie in what would be granted, or it cannot be told. A link is none: what it leads to is not granted with it.
     pub(super) fn lie_in(&self, missed: &Missed) -> bool {
-        let Some(path) = missed.path() else {
+        let Some(file) = missed.file() else {
             return false;
         };
-        let mut open = vec![path];
+        let mut open = vec![file.host];
         let mut left = MOST;
         while let Some(path) = open.pop() {
             left -= 1;

@@ -96,13 +96,18 @@ impl Missed {
 
     /// The path that is granted, if nothing else is and it has no other one inside.
     pub(in crate::commands) fn path(&self) -> Option<PathBuf> {
+        let grant = self.file()?;
+        grant.guest.is_none().then_some(grant.host)
+    }
+
+    /// The file or folder of the host's that would be shown, wherever that is inside.
+    pub(in crate::commands) fn file(&self) -> Option<FileGrant> {
         let access = match self.flag {
             READ => Access::Read,
             WRITE => Access::Write,
             _ => return None,
         };
-        let grant = parse(access, &self.value)?;
-        grant.guest.is_none().then_some(grant.host)
+        parse(access, &self.value)
     }
 }
 

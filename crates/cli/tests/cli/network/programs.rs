@@ -175,7 +175,7 @@ fn go_program() -> &'static Path {
 
 fn go_serves_itself_while_it_is_preempted(fixture: &Fixture) {
     let port = free_ports(3);
-    copy_program(&go_program(), &fixture.path("program")).unwrap();
+    copy_program(go_program(), &fixture.path("program")).unwrap();
     let program = fixture.text("program");
     let [next, last] = [port + 1, port + 2];
     let flags = format!("{} --read {program}", own_server(port));
