@@ -59,27 +59,42 @@ const ALL_BELOW: &[(&str, Advice)] = &[
     ("/etc/ssl/private", SECRET),
 ];
 
-/// Names below which programs keep keys, passwords and what was typed, wherever they lie.
+/// Names below which programs keep keys, passwords and what was typed, wherever they lie; in small letters.
 #[rustfmt::skip]
-const SECRETS: [&str; 39] = [
-    ".aws", ".azure", ".boto", ".docker", ".env", ".git-credentials", ".gnupg", ".kube", ".mozilla", ".my.cnf", ".netrc",
-    ".npmrc", ".password-store", ".pgpass", ".pki", ".pypirc", ".s3cfg", ".ssh", ".terraform.d", ".terraformrc", ".thunderbird",
-    ".vault-token", "keyrings", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa",
-    ".bash_history", ".histfile", ".mysql_history", ".node_repl_history", ".psql_history", ".python_history",
-    ".sqlite_history", ".zsh_history", "fish_history",
-    ".claude", ".codex", ".gemini",
+const SECRETS: [&str; 62] = [
+    ".aliyun", ".anthropic", ".authinfo", ".aws", ".azure", ".bitcoin", ".boto", ".claude", ".cloudflared", ".codex",
+    ".credentials", ".cursor", ".docker", ".electrum", ".ethereum", ".gemini", ".git-credentials", ".gnupg", ".htpasswd", ".kube",
+    ".mozilla", ".msmtprc", ".my.cnf", ".netrc", ".npmrc", ".oci", ".openai", ".password-store", ".pgpass", ".pki", ".pypirc",
+    ".s3cfg", ".ssh", ".terraform.d", ".terraformrc", ".thunderbird", ".vault-token", ".vault_pass", ".xauthority", ".yarnrc.yml",
+    "application_default_credentials.json", "auth.json", "clouds.yaml", "credentials", "credentials.json", "keyrings",
+    "secrets.json", "secrets.toml", "secrets.yaml", "secrets.yml", "secring.gpg", "wallet.dat",
+    ".histfile", ".lesshst", ".node_repl_history", ".psql_history", ".sqlite_history", ".viminfo", "fish_history",
+    ".envrc", ".env", "settings-security.xml",
 ];
 
-/// The same below a home.
+/// The same below a home, as it is written there.
 #[rustfmt::skip]
-const SECRETS_OF_HOME: [&str; 12] = [
-    ".cargo/credentials", ".cargo/credentials.toml", ".config/BraveSoftware", ".config/chromium", ".config/gcloud",
-    ".config/gh", ".config/google-chrome", ".config/hub", ".config/op", ".config/rclone", ".gem/credentials",
-    ".m2/settings.xml",
+const SECRETS_OF_HOME: [&str; 34] = [
+    ".bundle/config", ".cache/huggingface/token", ".cargo/credentials", ".cargo/credentials.toml", ".config/1Password",
+    ".config/Bitwarden", ".config/BraveSoftware", ".config/Signal", ".config/chromium", ".config/composer/auth.json",
+    ".config/containers/auth.json", ".config/doctl", ".config/gcloud", ".config/gh", ".config/git/credentials",
+    ".config/github-copilot", ".config/glab-cli", ".config/google-chrome", ".config/hub", ".config/microsoft-edge", ".config/op",
+    ".config/openstack", ".config/opera", ".config/rclone", ".config/sops", ".config/vivaldi", ".gem/credentials",
+    ".gradle/gradle.properties", ".ivy2/.credentials", ".local/share/zsh", ".local/state/bash", ".m2/settings.xml",
+    ".nuget/NuGet", ".sbt/.credentials",
 ];
+
+/// Beginnings of names of keys, of files of variables, and of their copies for one place or another.
+const BEGINNINGS: [&str; 5] = ["id_dsa", "id_ecdsa", "id_ed25519", "id_rsa", ".env."];
+
+/// What such files are called that are meant to be read.
+const EXAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
+
+/// Ends of names of what was typed.
+const HISTORIES: [&str; 2] = ["_history", ".history"];
 
 /// Endings of files with keys.
-const OF_KEYS: [&str; 5] = ["jks", "kdbx", "key", "p12", "pfx"];
+const OF_KEYS: [&str; 6] = ["jks", "kdbx", "key", "keystore", "p12", "pfx"];
 
 /// Where homes are.
 const HOMES_LIE_IN: [&str; 2] = ["/home", "/var/home"];
@@ -142,14 +157,20 @@ fn home_around<'a>(path: &'a Path, home: Option<&'a Path>) -> Option<&'a Path> {
 }
 
 fn of_names(path: &Path) -> Option<Advice> {
-    let is_secret = |name: &std::ffi::OsStr| SECRETS.iter().any(|secret| name == *secret);
-    let ends_as_key = || {
-        let ending = path.extension();
-        OF_KEYS
+    let is_secret = |name: &std::ffi::OsStr| {
+        // However it is written: some disks do not tell letters apart.
+        let name = name.to_string_lossy().to_ascii_lowercase();
+        let is_example = EXAMPLES.iter().any(|example| name.ends_with(example));
+        let begins = BEGINNINGS
             .iter()
-            .any(|of_keys| ending == Some(std::ffi::OsStr::new(of_keys)))
+            .any(|beginning| name.starts_with(beginning));
+        let ends = HISTORIES.iter().any(|ending| name.ends_with(ending));
+        let is_of_keys = name.rsplit_once('.').is_some_and(|(before, ending)| {
+            OF_KEYS.contains(&ending) || ending == "pem" && before.contains("key")
+        });
+        SECRETS.contains(&name.as_str()) || (begins || ends || is_of_keys) && !is_example
     };
-    (path.iter().any(is_secret) || ends_as_key()).then_some(SECRET)
+    path.iter().any(is_secret).then_some(SECRET)
 }
 
 /// A folder that everybody may write to and nobody empty; and what the machine keeps from some.
@@ -235,6 +256,34 @@ mod tests {
             assert_eq!(judged(path, Kind::Folder, 0o755), Grant, "{path}");
         }
         assert_eq!(judged("/home/me/project/key", Kind::File, 0o600), Grant);
+    }
+
+    #[test]
+    fn keys_are_known_by_their_names() {
+        for path in [
+            "/srv/app/.env.production",
+            "/srv/app/.ENV",
+            "/home/me/.config/git/credentials",
+            "/data/id_rsa_work",
+            "/data/ID_ED25519",
+            "/data/server-key.pem",
+            "/data/x.KEY",
+            "/home/me/.irb_history",
+            "/home/me/.local/share/zsh/history",
+            "/home/me/.config/containers/auth.json",
+        ] {
+            let advice = judged(path, Kind::File, 0o600);
+            assert!(matches!(advice, Refuse(_)), "{path}: {advice:?}");
+        }
+        for path in [
+            "/srv/app/.env.example",
+            "/data/id_rsa.pub",
+            "/data/cacert.pem",
+            "/data/token.py",
+            "/data/monkey",
+        ] {
+            assert_eq!(judged(path, Kind::File, 0o644), Grant, "{path}");
+        }
     }
 
     #[test]

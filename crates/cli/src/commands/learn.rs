@@ -29,8 +29,7 @@ use super::{
 };
 use crate::{args::LearnArgs, beside, say};
 use anyhow::{Context, bail};
-use changes::Changes;
-use draft::Draft;
+use draft::{Draft, Frame};
 use ground::{Ground, Round};
 use learned::{Learned, Wish, Written};
 use palisade_policy::visible;
@@ -38,7 +37,7 @@ use palisade_wall::{Command, Report};
 use secrets::Secrets;
 use std::{
     fs::{self, OpenOptions},
-    io::Write,
+    io::{BufReader, Write},
     path::{Path, PathBuf},
 };
 
@@ -54,6 +53,13 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
         bail!("usage: the name of this folder is no text, and a policy cannot name it: rename it");
     }
     let looked = super::init::look(&project)?;
+    let secrets = Secrets::of_this_machine();
+    if let Some(why) = secrets.refuse_project(&project) {
+        bail!(
+            "policy: {} is no project: {why}; go to a folder with only what the command needs",
+            project.display()
+        );
+    }
     let out = Out::find(&args)?;
     let ground = Ground::new(&project)?;
     let learned = Learned::of_project(&project, &looked, &args);
@@ -62,25 +68,23 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
         ground,
         agrees_to_files: args.yes,
         agrees_to_network: args.allow_network,
-        secrets: Secrets::of_this_machine(),
+        secrets,
         command: args.guest.into(),
     };
     let (learned, round) = teacher.find_out(learned)?;
     let changes = teacher.ground.changes()?;
-    let (proved, is_proved) = teacher.prove(learned, &changes, &round)?;
-    let draft = Draft {
-        learned: &proved,
+    let frame = Frame {
         project: &looked,
         changes: &changes,
         folder: &project,
         file: &out.file,
-        command: &round.report.command,
         report: &round.report,
-        is_proved,
         holds_memory: teacher.ground.counts_memory,
     };
+    let policies = teacher.policies(learned, &frame);
+    let draft = teacher.prove(&policies, &frame, &round)?;
     out.put(&draft)?;
-    tell(&out, &proved, &round, is_proved);
+    tell(&out, &draft, &round);
     Ok(round.code())
 }
 
@@ -120,6 +124,13 @@ impl Out {
             .with_context(|| format!("host: cannot find the folder of {shown}"))?;
         let name = args.out.file_name().context("usage: --out names no file")?;
         let file = folder.join(name);
+        // What is edited is what a link leads to, as `palisade why --apply` does it.
+        let file = match way {
+            Way::Merge | Way::Compare => {
+                fs::canonicalize(&file).with_context(|| format!("usage: cannot read {shown}"))?
+            }
+            Way::New | Way::Replace => file,
+        };
         match way {
             Way::New if file.symlink_metadata().is_ok() => bail!(
                 "host: {shown} is there already: --force replaces it, --merge adds to it, --diff compares, --out names another one"
@@ -131,7 +142,7 @@ impl Out {
     }
 
     fn put(&self, draft: &Draft<'_>) -> anyhow::Result<()> {
-        let text = draft.to_string();
+        let text = draft.checked()?;
         let made = match self.way {
             Way::Replace => {
                 beside::replace(&self.file, |made| Ok(made.write_all(text.as_bytes())?))
@@ -184,9 +195,13 @@ impl Teacher {
     fn find_out(&mut self, mut learned: Learned) -> anyhow::Result<(Learned, Round)> {
         let mut before: Option<(Learned, Round)> = None;
         for number in 1.. {
-            let Some(round) = self.ground.run(&learned, &self.command)? else {
+            self.check(&learned)?;
+            let text = learned.for_a_round(&self.ground);
+            let Some(round) = self.ground.run(&text, &self.command)? else {
                 // A name that nobody knows is no grant.
-                let before = before.context("policy: it did not start, for the reason above")?;
+                let before = before.context(
+                    "guest: it did not start, for the reason above: nothing was learned",
+                )?;
                 say::line("it did not start with what was granted last, which is left out again");
                 return Ok(before);
             };
@@ -194,7 +209,9 @@ impl Teacher {
             if round.ended_well() {
                 return Ok((learned, round));
             }
-            leave(&kept, KEPT);
+            for (missed, why) in &kept {
+                leave([missed], why);
+            }
             if wishes.is_empty() || number == MOST_ROUNDS {
                 return Ok((learned, round));
             }
@@ -248,53 +265,85 @@ impl Teacher {
         };
         let missed: Vec<_> = open.iter().map(|wish| wish.missed.clone()).collect();
         let question = "grant it, and run it again";
-        let wanted = ask(terminal.input, terminal.output, &missed, question)?;
+        let typed = self.ground.listen(terminal.input.get_ref());
+        let wanted = ask(BufReader::new(typed), &terminal.output, &missed, question)?;
         let is_wanted = |wish: &Wish| wanted.contains(&wish.missed);
         agreed.extend(open.into_iter().filter(is_wanted));
         Ok(agreed)
     }
 
-    /// The least policy behind which the command ends well again, and whether it was seen to.
-    fn prove(
-        &mut self,
-        learned: Learned,
-        changes: &Changes,
-        round: &Round,
-    ) -> anyhow::Result<(Learned, bool)> {
-        let least = |written| learned.least(&round.report, changes, written);
-        let named = least(Written::Named).with_profiles_of(&learned);
-        if !round.ended_by_itself() {
-            return Ok((named, false));
-        }
-        say::line("once more, behind the policy that came of it");
-        let changed = least(Written::Changed);
+    /// From the least to the most that may come of it, each with whether it is strict.
+    fn policies(&self, learned: Learned, frame: &Frame<'_>) -> Vec<(Learned, bool)> {
+        let least = |written| learned.least(frame.report, frame.changes, written);
+        let [changed, named] = [Written::Changed, Written::Named].map(least);
         let with_profiles = changed.with_profiles_of(&learned);
-        let mut tried: Vec<Learned> = Vec::new();
-        for policy in [changed, with_profiles, named, learned] {
-            if tried.contains(&policy) {
-                continue;
+        let named = named.with_profiles_of(&learned);
+        let mut policies = vec![
+            (changed, true),
+            (with_profiles, true),
+            (named.clone(), true),
+            (named, false),
+            (learned, false),
+        ];
+        policies.dedup();
+        policies
+    }
+
+    /// The first behind which the command ends well again. Where nobody would want that, the one that holds all that it named.
+    fn prove<'a>(
+        &mut self,
+        policies: &'a [(Learned, bool)],
+        frame: &'a Frame<'a>,
+        round: &Round,
+    ) -> anyhow::Result<Draft<'a>> {
+        let draft = |(learned, is_strict): &'a (Learned, bool)| Draft {
+            frame,
+            learned,
+            is_strict: *is_strict,
+            is_proved: true,
+        };
+        let unproved = || {
+            let named = policies.iter().rfind(|(_, is_strict)| *is_strict);
+            Draft {
+                is_proved: false,
+                ..draft(named.unwrap_or(&policies[0]))
             }
-            if !tried.is_empty() {
-                say::line(
-                    "it needs something that nobody saw: once more, behind a policy with more",
-                );
-            }
+        };
+        if !round.ended_by_itself() {
+            return Ok(unproved());
+        }
+        for (number, policy) in policies.iter().enumerate() {
+            say::line(match number {
+                0 => "once more, behind the policy that came of it",
+                _ => "it did not end well behind that: once more, behind one with more",
+            });
             self.ground.refresh()?;
-            let again = self.ground.run(&policy, &self.command)?;
-            if again.is_some_and(|again| again.ended_well()) {
-                return Ok((policy, true));
+            self.check(&policy.0)?;
+            let text = draft(policy).for_a_round(&self.ground)?;
+            match self.ground.run(&text, &self.command)? {
+                Some(again) if again.ended_by_itself() => return Ok(draft(policy)),
+                Some(again) if again.ended_well() => return Ok(unproved()),
+                _ => {}
             }
-            tried.push(policy);
         }
         bail!(
             "guest: it ended well once, and not again behind the same policy: no policy was written"
         )
     }
-}
 
-/// Said of a folder.
-const KEPT: &str =
-    "keys or passwords lie in it, or more than can be looked through: grant what it needs of it";
+    /// What was agreed to is still what it was.
+    fn check(&self, learned: &Learned) -> anyhow::Result<()> {
+        for path in learned.beside() {
+            if let Some(why) = self.secrets.in_way(&path) {
+                bail!(
+                    "host: {} is not what it was when it was granted: {why}; no policy was written",
+                    path.display()
+                );
+            }
+        }
+        Ok(())
+    }
+}
 
 fn leave<'a>(missed: impl IntoIterator<Item = &'a Missed>, why: &str) {
     for missed in missed {
@@ -302,15 +351,18 @@ fn leave<'a>(missed: impl IntoIterator<Item = &'a Missed>, why: &str) {
     }
 }
 
-fn tell(out: &Out, learned: &Learned, round: &Round, is_proved: bool) {
+fn tell(out: &Out, draft: &Draft<'_>, round: &Round) {
     let verb = match out.way {
         Way::New | Way::Replace => "wrote",
         Way::Merge => "merged into",
         Way::Compare => "compared with",
     };
     let file = out.file.display();
-    let count = learned.count();
-    let proof = match (is_proved, round.ended_well()) {
+    let count = draft.learned.count();
+    let proof = match (draft.is_proved, round.ended_well()) {
+        (true, _) if out.way == Way::Merge => {
+            "behind these alone the command ended well in a fresh copy"
+        }
         (true, _) => "behind it the command ended well in a fresh copy",
         (false, true) => "the command was not run behind it",
         (false, false) => "the command did not end well: what it asked for stands in the file",

@@ -17,7 +17,10 @@ use anyhow::Context;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
 use palisade_wall::{Cause, Error, Prepared, Report, Streams};
 use palisade_walls::Plan;
-use rustix::fs::OFlags;
+use rustix::{
+    fs::OFlags,
+    process::{Signal, set_parent_process_death_signal},
+};
 use std::{
     fs::{File, OpenOptions},
     io::Write,
@@ -27,6 +30,11 @@ use std::{
 
 /// Runs a guest to its end; gives the exit code.
 pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> {
+    if args.untold {
+        // Whoever learns from it has made its copies, and takes them away.
+        set_parent_process_death_signal(Some(Signal::KILL))
+            .context("host: cannot follow its parent")?;
+    }
     let outer = find_terminal()?;
     // The report's file is opened before the guest runs: later it could have put a link in its place.
     let request = Request::new(&args.policy, args.guest, outer.is_some())?

@@ -8,7 +8,7 @@ use super::{
 use rustix::process::Signal;
 use std::{
     fs,
-    io::BufReader,
+    io::{BufReader, Read},
     net::TcpListener,
     os::unix::fs::{PermissionsExt, symlink},
     process::{Command, Stdio},
@@ -38,6 +38,15 @@ cases![
     words_of_a_guest_are_no_grants,
     what_is_found_elsewhere_inside_is_a_copy_too,
     ctrl_c_ends_a_server,
+    what_is_written_is_what_was_proved,
+    a_proof_that_is_interrupted_is_none,
+    a_program_of_the_project,
+    a_link_between_rounds_grants_nothing,
+    a_folder_of_keys_is_no_project,
+    a_folder_called_as_a_home,
+    folders_that_the_guest_closes,
+    folders_in_folders_are_thrown_away,
+    ctrl_c_ends_a_question,
     names_with_colons,
     what_a_policy_lacks_is_added,
     what_a_policy_lacks_is_printed,
@@ -340,7 +349,7 @@ fn a_guest_that_asks_for_everything_gets_no_key(fixture: &Fixture) {
     let all = "find ../home; cat $(cd ../home && echo .ssh/id_rsa) ../home/.ssh/id_rsa ../home/.aws/credentials \
                ../home/.gnupg/x ../home/.bash_history ../home/a.pem.key ../home/b/.env; cat ../home/b/c ../home/b/d ../home/b/e; exit 3";
     let outcome = script(fixture, &["--yes"], all);
-    tells(&outcome, 3, &["keys or passwords lie in it"]);
+    tells(&outcome, 3, &["is kept from everybody"]);
     let read = String::from_utf8_lossy(&outcome.stdout);
     let granted = policy(fixture).join("\n");
     for secret in [".ssh", ".aws", ".gnupg", "history", ".key", ".env"] {
@@ -410,7 +419,7 @@ fn a_command_that_fails_is_told(fixture: &Fixture) {
 
 fn a_command_that_is_missing_is_told(fixture: &Fixture) {
     let outcome = learn(fixture, &["--yes"], &["no-such-program"]);
-    tells(&outcome, 125, &["policy: it did not start"]);
+    tells(&outcome, 125, &["guest: it did not start"]);
     assert!(!fixture.exists("project/policy.toml"));
 }
 
@@ -501,9 +510,187 @@ fn ctrl_c_ends_a_server(fixture: &Fixture) {
     fixture.make_folder("project");
     let mut person = Person::sit_down(fixture);
     person.types("cd project\n").sees(PROMPT);
-    person.types("$P learn -- sh -c 'echo x >data; echo is up; sleep 600'; echo code $?\n");
+    person.types("$P learn -- sh -c 'echo x >data; echo is up; exec sleep 600'; echo code $?\n");
     person.sees("\nis up").types("\x03").sees("code 0");
     assert_eq!(policy(fixture), ["write .", "protect policy.toml"]);
+}
+
+/// What others trust is protected only where the command ends well so.
+fn what_is_written_is_what_was_proved(fixture: &Fixture) {
+    fixture.make_folder("project");
+    let mut git = fixture.call("/usr/bin/git".as_ref(), ["init", "-q"]);
+    git.command.current_dir(fixture.path("project"));
+    tells(&git.run(), 0, &[]);
+    let command = "touch .git/lock && rm .git/lock && echo x >out";
+    tells(&script(fixture, &[], command), 0, &["in a fresh copy"]);
+    let words = [
+        "run",
+        "--policy",
+        "policy.toml",
+        "--",
+        "/bin/sh",
+        "-c",
+        command,
+    ];
+    tells(&palisade(fixture, &words).run(), 0, &[]);
+    assert_eq!(policy(fixture), ["write .", "protect policy.toml"]);
+}
+
+fn a_proof_that_is_interrupted_is_none(fixture: &Fixture) {
+    fixture.make_folder("project");
+    let words = [
+        "learn",
+        "--",
+        "sh",
+        "-c",
+        "echo x >out; echo up; read line; echo $line",
+    ];
+    fixture.write("lines", "first\n");
+    let mut call = palisade(fixture, &words);
+    call.command
+        .stdin(fs::File::open(fixture.path("lines")).unwrap());
+    call.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = call.command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    for line in ["up\n", "first\n"] {
+        assert_eq!(read_line(&mut stdout), line);
+    }
+    signal(&child, Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    let text = fs::read_to_string(fixture.path("project/policy.toml")).unwrap_or_default();
+    // Before the last round it ends all of it; during the round it is no proof.
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    match text.is_empty() {
+        true => assert!(stderr.contains("no policy was written"), "{stderr}"),
+        false if text.contains("was not run behind it") => {}
+        // It was too late.
+        false => assert!(stderr.contains("ended well in a fresh copy"), "{stderr}"),
+    }
+}
+
+fn a_program_of_the_project(fixture: &Fixture) {
+    fixture.make_folder("project");
+    fixture.write_program("project/tools/gen", "#!/bin/sh\necho x >out\n");
+    tells(
+        &learn(fixture, &[], &["tools/gen"]),
+        0,
+        &["in a fresh copy"],
+    );
+    assert_eq!(
+        policy(fixture),
+        ["write .", "exec tools", "protect policy.toml"]
+    );
+    fixture.write_program("project/run.sh", "#!/bin/sh\necho x >out\n");
+    tells(
+        &learn(fixture, &["--force"], &["./run.sh"]),
+        0,
+        &["in a fresh copy"],
+    );
+    assert_eq!(
+        policy(fixture),
+        ["write .", "exec .", "protect policy.toml"]
+    );
+}
+
+/// Somebody else's, or the user's own by mistake.
+fn a_link_between_rounds_grants_nothing(fixture: &Fixture) {
+    fixture.write("home/.ssh/id_rsa", "a key");
+    fixture.write("beside/data", "content");
+    fixture.make_folder("project");
+    let words = [
+        "learn",
+        "--yes",
+        "--",
+        "sh",
+        "-c",
+        "cat ../beside/data && echo in && read line",
+    ];
+    let mut call = palisade(fixture, &words);
+    call.command
+        .stdin(fs::File::open(fixture.path("beside/data")).unwrap());
+    call.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = call.command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    // The second round reads it.
+    assert_eq!(read_line(&mut stdout), "contentin\n");
+    let data = fixture.path("beside/data");
+    let _ = fs::remove_file(&data);
+    symlink(fixture.path("home/.ssh/id_rsa"), &data).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("a key"), "{rest}{output:?}");
+}
+
+fn a_folder_of_keys_is_no_project(fixture: &Fixture) {
+    fixture.write("project/.ssh/id_rsa", "a key");
+    for folder in ["project/.ssh", "project"] {
+        let mut call = fixture.palisade(["learn", "--", "cat", ".ssh/id_rsa", "id_rsa"]);
+        call.command.current_dir(fixture.path(folder));
+        call.command.env("HOME", fixture.path("project"));
+        let outcome = call.run();
+        tells(&outcome, 125, &["no project"]);
+        assert_eq!(outcome.stdout, b"");
+    }
+}
+
+fn a_folder_called_as_a_home(fixture: &Fixture) {
+    fixture.write("project/~/file", "");
+    tells(
+        &script(fixture, &[], "echo x >./~/file"),
+        0,
+        &["in a fresh copy"],
+    );
+    assert_eq!(policy(fixture), ["read .", "write ./~"]);
+    let words = [
+        "run",
+        "--policy",
+        "policy.toml",
+        "--",
+        "sh",
+        "-c",
+        "echo x >./~/file",
+    ];
+    tells(&palisade(fixture, &words).run(), 0, &[]);
+}
+
+fn folders_that_the_guest_closes(fixture: &Fixture) {
+    fixture.write("project/sub/file", "");
+    fixture.write("beside/data", "");
+    let command =
+        "cat ../beside/data && echo x >>../beside/data && chmod 0 ../beside/data && chmod 0 sub";
+    tells(
+        &script(fixture, &["--yes"], command),
+        0,
+        &["in a fresh copy"],
+    );
+    let granted = policy(fixture).join(" ");
+    assert!(granted.contains("write ^/beside/data"), "{granted}");
+}
+
+fn folders_in_folders_are_thrown_away(fixture: &Fixture) {
+    fixture.make_folder("project");
+    fixture.make_folder("temporary");
+    let deep = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')";
+    let words = ["learn", "--", "python3", "-c", deep];
+    let call = palisade(fixture, &words).env("TMPDIR", &fixture.text("temporary"));
+    tells(&call.run(), 0, &["in a fresh copy"]);
+    let left = fs::read_dir(fixture.path("temporary")).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+fn ctrl_c_ends_a_question(fixture: &Fixture) {
+    fixture.write("beside/a", "one");
+    fixture.make_folder("project");
+    let mut person = Person::sit_down(fixture);
+    person.types("cd project\n").sees(PROMPT);
+    person.types("$P learn -- cat ../beside/a; echo code $?\n");
+    person
+        .sees("grant it, and run it again? ")
+        .types("\x03")
+        .sees("no policy was written");
+    person.sees("code 125");
+    assert!(!fixture.exists("project/policy.toml"));
 }
 
 fn names_with_colons(fixture: &Fixture) {

@@ -10,9 +10,9 @@
 
 use rustix::{
     fs::{
-        AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, chmod,
-        chownat, fchmod, fchown, flistxattr, fstat, futimens, ioctl_ficlone, mkdirat, openat,
-        readlinkat, statat, symlinkat, unlinkat,
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps,
+        UTIME_OMIT, chmod, chownat, fchmod, fchown, flistxattr, fstat, futimens, ioctl_ficlone,
+        mkdirat, openat, readlinkat, renameat_with, statat, symlinkat, unlinkat,
     },
     io::Errno,
     process::{Gid, Uid, geteuid},
@@ -358,23 +358,62 @@ fn remove_others(folder: &OwnedFd, kept: &Entries) -> io::Result<()> {
     others.try_for_each(|name| remove(folder.as_fd(), &name))
 }
 
-/// Removes whatever it is, also what a run has made read-only.
+/// Removes whatever it is, also what a run has made read-only. A run may have made folders in folders, as many as it likes: those
+/// that are not empty are put beside the first, so that few descriptors are open.
 fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     match unlinkat(parent, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(Errno::ISDIR) => {}
         Err(error) => return Err(error.into()),
     }
+    let mut left = vec![name.to_owned()];
+    let mut number = 0_u64;
+    while let Some(name) = left.pop() {
+        let folder = open_to_change(parent, &name)?;
+        for entry in names_in(&folder)? {
+            match unlinkat(&folder, &entry, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => continue,
+                Err(Errno::ISDIR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if unlinkat(&folder, &entry, AtFlags::REMOVEDIR).is_ok() {
+                continue;
+            }
+            // Who moves a folder writes to it: its `..` is another one then.
+            drop(open_to_change(folder.as_fd(), &entry)?);
+            left.push(move_to(parent, &folder, &entry, &mut number)?);
+        }
+        unlinkat(parent, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+/// Puts a folder into another one, under a name that is not taken there.
+fn move_to(
+    parent: BorrowedFd<'_>,
+    folder: &OwnedFd,
+    name: &OsStr,
+    number: &mut u64,
+) -> io::Result<OsString> {
+    loop {
+        *number += 1;
+        let new = OsString::from(format!(".palisade-removes-{number}"));
+        match renameat_with(folder, name, parent, &new, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(new),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A folder, opened up for its owner.
+fn open_to_change(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     let folder = openat(parent, name, OFlags::PATH | FOLDER, Mode::empty())?;
     if is_closed(&fstat(&folder)?) {
         // Whom it is closed to cannot open it otherwise.
         chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)?;
     }
-    let folder = open_folder(parent, name)?;
-    for name in names_in(&folder)? {
-        remove(folder.as_fd(), &name)?;
-    }
-    Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+    open_folder(parent, name)
 }
 
 /// Lets its owner change what is in it.

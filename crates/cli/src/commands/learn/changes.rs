@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, Metadata},
     io,
     os::unix::fs::MetadataExt,
@@ -11,6 +11,8 @@ use std::{
 
 /// More folders than these are the project.
 const MOST: usize = 8;
+/// Of a name in a `.gitignore`: each takes its time.
+const MOST_STARS: usize = 2;
 /// Of a `.gitignore`.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -72,11 +74,18 @@ impl Changes {
         }
     }
 
+    fn is_made(&self, name: &OsStr) -> bool {
+        let name = name.as_encoded_bytes();
+        self.made
+            .iter()
+            .any(|made| matches(made.as_encoded_bytes(), name))
+    }
+
     /// The part of a folder's path that a fresh checkout has.
     fn there(&self, folder: &Path) -> PathBuf {
         folder
             .iter()
-            .take_while(|name| !self.made.contains(*name))
+            .take_while(|name| !self.is_made(name))
             .collect()
     }
 
@@ -102,7 +111,7 @@ impl Changes {
     }
 }
 
-/// Lines of a `.gitignore` that are one name: a folder or a file of that name, wherever it is.
+/// Lines of a `.gitignore` that are one name, or a pattern of one: a folder or a file of that name, wherever it is.
 fn ignored(source: &Path) -> Vec<OsString> {
     let read =
         palisade_command_line::read::read_regular_file(&source.join(".gitignore"), MOST_BYTES);
@@ -111,9 +120,23 @@ fn ignored(source: &Path) -> Vec<OsString> {
     let lines = text
         .lines()
         .map(|line| line.trim().trim_start_matches('/').trim_end_matches('/'));
-    let is_name =
-        |line: &&str| !line.is_empty() && !line.contains(['/', '*', '?', '[', '#', '!', '\\']);
+    let is_name = |line: &&str| {
+        line.contains(|letter| letter != '*')
+            && line.matches('*').count() <= MOST_STARS
+            && !line.contains(['/', '?', '[', '#', '!', '\\'])
+    };
     lines.filter(is_name).map(OsString::from).collect()
+}
+
+/// Whether a name is of this pattern, in which `*` is anything.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => name.is_empty(),
+        Some((b'*', rest)) => (0..=name.len()).any(|at| matches(rest, &name[at..])),
+        Some((first, rest)) => name
+            .split_first()
+            .is_some_and(|(letter, others)| letter == first && matches(rest, others)),
+    }
 }
 
 fn compare(
@@ -122,7 +145,15 @@ fn compare(
     below: &Path,
     folders: &mut BTreeSet<PathBuf>,
 ) -> io::Result<()> {
-    let [mut old, new] = [names(source)?, names(copy)?];
+    let mut old = names(source)?;
+    let new = match names(copy) {
+        // The guest has closed it.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            folders.insert(below.into());
+            return Ok(());
+        }
+        new => new?,
+    };
     let mut has_changed = false;
     for name in new {
         let (was, is) = (source.join(&name), copy.join(&name));

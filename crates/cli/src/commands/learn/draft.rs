@@ -2,6 +2,7 @@
 
 use super::{
     changes::Changes,
+    ground::Ground,
     learned::{ASKED, First, Learned, path_of, value_of},
 };
 use crate::{
@@ -12,12 +13,14 @@ use crate::{
     denial,
     shell::quote,
 };
-use palisade_policy::{Access, FileGrant, visible};
+use anyhow::Context;
+use palisade_policy::{Access, FileGrant, PolicyLayer, visible};
 use palisade_wall::{Denial, Report};
 use std::{
     fmt,
     path::{Path, PathBuf},
 };
+use toml_edit::{DocumentMut, Item};
 
 /// The lists of `[grants]`, in their order.
 const KEYS: [&str; 7] = ["read", "write", "exec", "ipc", "env", "listen", "connect"];
@@ -28,26 +31,81 @@ const HEAD_ROOM: u64 = 2;
 const LEAST_MEMORY: u64 = 256 << 20;
 const LEAST_MINUTES: u64 = 10;
 
-/// A policy that was learned.
-pub(super) struct Draft<'a> {
-    pub(super) learned: &'a Learned,
+/// What all policies of one project and command have in common.
+pub(super) struct Frame<'a> {
     pub(super) project: &'a Project,
     pub(super) changes: &'a Changes,
     /// The project's.
     pub(super) folder: &'a Path,
     /// Where it will be.
     pub(super) file: &'a Path,
-    pub(super) command: &'a [String],
+    /// Of the round that it is learned from.
     pub(super) report: &'a Report,
-    pub(super) is_proved: bool,
     /// A limit on memory starts on this machine.
     pub(super) holds_memory: bool,
 }
 
+/// A policy that was learned.
+#[derive(Clone, Copy)]
+pub(super) struct Draft<'a> {
+    pub(super) frame: &'a Frame<'a>,
+    pub(super) learned: &'a Learned,
+    /// What others trust is protected, and there are limits.
+    pub(super) is_strict: bool,
+    /// The command has ended well behind it.
+    pub(super) is_proved: bool,
+}
+
 impl Draft<'_> {
+    /// As a round in the copy reads it: what it says, by whole names, and of the copy where that is written or read.
+    ///
+    /// # Errors
+    ///
+    /// When it is no policy.
+    pub(super) fn for_a_round(&self, ground: &Ground) -> anyhow::Result<String> {
+        let text = self.checked()?;
+        let base = self.base();
+        let unread = || unreadable(&text);
+        let mut document: DocumentMut = text.parse().with_context(unread)?;
+        for (key, access) in [
+            ("read", Some(Access::Read)),
+            ("write", Some(Access::Write)),
+            ("exec", None),
+            ("ipc", None),
+            ("protect", None),
+        ] {
+            let list = document["grants"].get_mut(key);
+            let Some(list) = list.and_then(Item::as_array_mut) else {
+                continue;
+            };
+            for value in list.iter_mut() {
+                let shown = value.as_str().unwrap_or_default();
+                let grant = FileGrant::parse(Access::Write, shown, base).with_context(unread)?;
+                let moved = match access {
+                    Some(access) => ground.moved(access, &grant.to_string()),
+                    None => grant.to_string(),
+                };
+                *value = moved.into();
+            }
+        }
+        Ok(document.to_string())
+    }
+
+    /// Its text, which reads as a policy.
+    pub(super) fn checked(&self) -> anyhow::Result<String> {
+        let text = self.to_string();
+        PolicyLayer::from_toml(&text, "it", self.base()).with_context(|| unreadable(&text))?;
+        Ok(text)
+    }
+
+    /// Where relative paths in it start.
+    fn base(&self) -> &Path {
+        self.frame.file.parent().unwrap_or(Path::new("/"))
+    }
+
     /// Whether its paths start at the project's folder.
     fn is_in_project(&self) -> bool {
-        self.file.parent() == Some(self.folder)
+        self.frame.file.parent() == Some(self.frame.folder)
     }
 
     /// A value as the file has it.
@@ -78,12 +136,18 @@ impl Draft<'_> {
     }
 
     fn shown_path(&self, path: &Path) -> String {
-        let below = self.is_in_project().then(|| path.strip_prefix(self.folder));
-        value_of(match below {
-            Some(Ok(below)) if below == Path::new("") => Path::new("."),
-            Some(Ok(below)) => below,
-            _ => path,
-        })
+        let below = self
+            .is_in_project()
+            .then(|| path.strip_prefix(self.frame.folder));
+        match below {
+            Some(Ok(below)) if below == Path::new("") => ".".into(),
+            // By itself that is a home.
+            Some(Ok(below)) if below.as_os_str().as_encoded_bytes().starts_with(b"~") => {
+                value_of(&Path::new(".").join(below))
+            }
+            Some(Ok(below)) => value_of(below),
+            _ => value_of(path),
+        }
     }
 
     fn lines(&self, key: &str) -> Vec<Line> {
@@ -98,7 +162,7 @@ impl Draft<'_> {
         let why = |first: &First| match first {
             Some(name) if name == ASKED => ASKED.into(),
             Some(name) => format!("{verb} {}", visible(name)).trim().to_owned(),
-            None => "the project".into(),
+            None => "as in every round".into(),
         };
         let values = self.learned.of(key);
         values
@@ -107,12 +171,17 @@ impl Draft<'_> {
     }
 
     fn write_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<_> = self.command.iter().map(quote).collect();
+        let words: Vec<_> = self.frame.report.command.iter().map(quote).collect();
         let command = words.join(" ");
         let command = visible(&command);
         let file = match self.is_in_project() {
-            true => self.file.file_name().map(PathBuf::from).unwrap_or_default(),
-            false => self.file.into(),
+            true => self
+                .frame
+                .file
+                .file_name()
+                .map(PathBuf::from)
+                .unwrap_or_default(),
+            false => self.frame.file.into(),
         };
         let proof = match self.is_proved {
             true => "the command ended well behind it, in a fresh copy of the project",
@@ -175,42 +244,54 @@ impl Draft<'_> {
             .filter_map(|(value, _)| path_of(value))
             .collect();
         let is_written = |below: &str| {
-            let path = self.folder.join(below);
+            let path = self.frame.folder.join(below);
             written.iter().any(|written| path.starts_with(written))
-                && !self.changes.touch(Path::new(below))
+                && !self.frame.changes.touch(Path::new(below))
         };
-        let own = self.file.strip_prefix(self.folder).ok();
+        let own = self.frame.file.strip_prefix(self.frame.folder).ok();
         let own = own.map(|own| (own.to_string_lossy().into_owned(), "this policy"));
         let git = self
             .has_git()
             .then(|| (".git".to_owned(), "what git runs, and its history"));
         let trusted = TRUSTED
             .iter()
-            .filter(|trusted| self.project.trusted.contains(trusted));
+            .filter(|trusted| self.frame.project.trusted.contains(trusted));
         let trusted = trusted.map(|trusted| (trusted.path.to_owned(), trusted.why));
         let variables = self
+            .frame
             .project
             .variables
             .iter()
             .map(|name| (name.clone(), "variables, and keys"));
-        let all = own.into_iter().chain(git).chain(trusted).chain(variables);
+        let trusted = git.into_iter().chain(trusted).chain(variables);
+        let all = own.into_iter().chain(trusted.filter(|_| self.is_strict));
         let held = all.filter(|(below, _)| is_written(below));
-        held.map(|(below, why)| (self.shown_path(&self.folder.join(below)), why.to_owned()))
-            .collect()
+        held.map(|(below, why)| {
+            (
+                self.shown_path(&self.frame.folder.join(below)),
+                why.to_owned(),
+            )
+        })
+        .collect()
     }
 
     fn has_git(&self) -> bool {
-        let has_git = self.project.tools.iter().any(|tool| tool.name == "git");
-        has_git && !self.project.has_git_elsewhere
+        let has_git = self
+            .frame
+            .project
+            .tools
+            .iter()
+            .any(|tool| tool.name == "git");
+        has_git && !self.frame.project.has_git_elsewhere
     }
 
     fn write_limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usage = &self.report.usage;
+        let usage = &self.frame.report.usage;
         let minutes = (usage.wall_us / 60_000_000 * 10)
             .max(LEAST_MINUTES)
             .next_multiple_of(LEAST_MINUTES);
         writeln!(f, "\n[limits]")?;
-        let peak = usage.peak_domain_bytes.filter(|_| self.holds_memory);
+        let peak = usage.peak_domain_bytes.filter(|_| self.frame.holds_memory);
         if let Some(peak) = peak {
             let bytes = (peak * HEAD_ROOM).max(LEAST_MEMORY).next_power_of_two();
             writeln!(f, "memory = \"{}M\"", bytes >> 20)?;
@@ -220,7 +301,12 @@ impl Draft<'_> {
 
     /// What it asked for and did not get, or did without.
     fn write_refused(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asked = self.report.denials.iter().filter(|denial| !denial.probe);
+        let asked = self
+            .frame
+            .report
+            .denials
+            .iter()
+            .filter(|denial| !denial.probe);
         let mut told: Vec<_> = asked.map(refused).collect();
         told.sort();
         told.dedup();
@@ -229,7 +315,7 @@ impl Draft<'_> {
         }
         let more = told.len().saturating_sub(MOST_TOLD);
         told.truncate(MOST_TOLD);
-        let well = match self.report.exit_code {
+        let well = match self.frame.report.exit_code {
             0 => ": it did without",
             _ => "",
         };
@@ -244,6 +330,10 @@ impl Draft<'_> {
     }
 }
 
+fn unreadable(text: &str) -> String {
+    format!("wall: what was learned does not read as a policy:\n{text}")
+}
+
 fn refused(denial: &Denial) -> String {
     let reason = denial.reason.as_deref().unwrap_or("no grant covers it");
     let flag = denial.grant.as_deref().map(denial::flag);
@@ -255,7 +345,9 @@ impl fmt::Display for Draft<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_head(f)?;
         self.write_grants(f)?;
-        self.write_limits(f)?;
+        if self.is_strict {
+            self.write_limits(f)?;
+        }
         self.write_refused(f)
     }
 }

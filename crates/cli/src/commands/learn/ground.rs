@@ -1,9 +1,6 @@
 //! Where rounds run: in copies of what they may write to.
 
-use super::{
-    changes::Changes,
-    learned::{Learned, Wish},
-};
+use super::{changes::Changes, learned::Wish};
 use crate::{commands::init::holds_memory, say};
 use anyhow::{Context, bail};
 use palisade_command_line::{read, workplace::Workplace};
@@ -15,9 +12,12 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use std::{
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, IsTerminal, Read, Seek, SeekFrom, stdin},
-    os::{fd::AsFd, unix::net::UnixStream},
+    os::{
+        fd::AsFd,
+        unix::{fs::PermissionsExt, net::UnixStream},
+    },
     path::{Path, PathBuf},
     process::{self, Child, Stdio},
     sync::{
@@ -98,6 +98,7 @@ impl Ground {
     pub(super) fn new(project: &Path) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("palisade-learn-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .context("host: cannot make a temporary folder")?;
         let [interrupted, terminated] = [Arc::default(), Arc::default()];
@@ -107,6 +108,7 @@ impl Ground {
         for (signal, flag) in [
             (signal_hook::consts::SIGINT, &interrupted),
             (signal_hook::consts::SIGTERM, &terminated),
+            (signal_hook::consts::SIGHUP, &terminated),
         ] {
             // The flag first: it is set before anybody is told.
             signal_hook::flag::register(signal, Arc::clone(flag))
@@ -137,15 +139,16 @@ impl Ground {
         format!("{}{left_out}", self.project.source().display())
     }
 
-    /// One round, behind the wall. None where palisade refused it, and said why.
-    pub(super) fn run(
-        &self,
-        learned: &Learned,
-        command: &Command,
-    ) -> anyhow::Result<Option<Round>> {
+    /// One round, behind the wall, under this policy. None where palisade refused it, and said why.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or a signal had come before.
+    pub(super) fn run(&self, text: &str, command: &Command) -> anyhow::Result<Option<Round>> {
+        self.heed_signals()?;
         let [policy, report] =
             ["policy.toml", "report.json"].map(|name| self.folder.path().join(name));
-        fs::write(&policy, learned.for_a_round(self)).context("host: cannot write a policy")?;
+        fs::write(&policy, text).context("host: cannot write a policy")?;
         // The program that runs, wherever it lies by now.
         let mut run = process::Command::new("/proc/self/exe");
         run.args(["run", "--watch", "--untold", "--report"])
@@ -156,7 +159,6 @@ impl Ground {
             .arg(self.project.source());
         run.arg("--").arg(&command.program).args(&command.arguments);
         run.stdin(self.input.of_round()?);
-        self.interrupted.store(false, Ordering::Relaxed);
         self.wait_for(run.spawn().context("host: cannot start a round")?)?;
         let bytes = read::read_regular_file(&report, MOST_REPORT_BYTES).unwrap_or_default();
         if bytes.is_empty() {
@@ -167,7 +169,7 @@ impl Ground {
             serde_json::from_slice(&bytes).context("host: the round's report is cut off")?;
         // Ctrl-C on a terminal is the guest's.
         let has_ctrl_c = report.exit_code == BY_CTRL_C && stdin().is_terminal();
-        let is_interrupted = self.interrupted.load(Ordering::Relaxed) || has_ctrl_c;
+        let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed) || has_ctrl_c;
         Ok(Some(Round {
             report,
             is_interrupted,
@@ -202,11 +204,30 @@ impl Ground {
             .map(drop)
     }
 
+    /// Outside of rounds a signal ends all of it.
+    pub(super) fn heed_signals(&self) -> anyhow::Result<()> {
+        let flags = [&self.interrupted, &self.terminated];
+        match flags.iter().any(|flag| flag.load(Ordering::Relaxed)) {
+            true => bail!("guest: ended by a signal: no policy was written"),
+            false => Ok(()),
+        }
+    }
+
+    /// What is typed on a terminal, until there is a signal.
+    pub(super) fn listen<'a>(&'a self, terminal: &'a File) -> Typed<'a> {
+        Typed {
+            ground: self,
+            terminal,
+        }
+    }
+
     /// Makes all copies what was copied.
     pub(super) fn refresh(&self) -> anyhow::Result<()> {
         self.project.refresh()?;
         self.folders.iter().try_for_each(Workplace::refresh)?;
         for (file, copy) in &self.files {
+            // The guest may have closed it.
+            let _ = fs::remove_file(copy);
             fs::copy(file, copy)
                 .with_context(|| format!("host: cannot copy {}", file.display()))?;
         }
@@ -263,6 +284,34 @@ impl Ground {
     pub(super) fn changes(&self) -> anyhow::Result<Changes> {
         let (source, copy) = (self.project.source(), self.project.inside());
         Changes::between(source, &copy).context("host: cannot compare the copy")
+    }
+}
+
+/// See [`Ground::listen`].
+pub(super) struct Typed<'a> {
+    ground: &'a Ground,
+    terminal: &'a File,
+}
+
+impl Read for Typed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let mut fds = [
+                PollFd::new(self.terminal, PollFlags::IN),
+                PollFd::new(&self.ground.told, PollFlags::IN),
+            ];
+            rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+            let [is_typed, is_told] = fds.map(|fd| !fd.revents().is_empty());
+            self.ground.heed_signals().map_err(io::Error::other)?;
+            if is_told {
+                // Of one that a round has had.
+                let _ = (&self.ground.told).read(&mut [0; 64]);
+            } else if is_typed {
+                break;
+            }
+        }
+        let mut terminal = self.terminal;
+        terminal.read(buffer)
     }
 }
 

@@ -16,7 +16,7 @@ use palisade_wall::{HadFor, Report, Surroundings};
 use std::{
     collections::BTreeMap,
     fmt::Write,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// Who needed it first.
@@ -145,23 +145,38 @@ impl Learned {
         values.map(|(value, first)| (value.as_str(), first))
     }
 
+    /// What is granted of the host's beside the project.
+    pub(super) fn beside(&self) -> impl Iterator<Item = PathBuf> {
+        let values = self.of("read").chain(self.of("write"));
+        let paths = values.filter_map(|(value, _)| path_of(value));
+        paths.filter(|path| !path.starts_with(&self.project))
+    }
+
     pub(super) fn count(&self) -> usize {
         self.grants.values().map(BTreeMap::len).sum::<usize>() + self.profiles.len()
     }
 
     /// What a run asked for that would have been granted to it with a word from somebody; and what not even then, for that is
     /// among it.
-    pub(super) fn wishes(&self, report: &Report, secrets: &Secrets) -> (Vec<Wish>, Vec<Missed>) {
+    pub(super) fn wishes(
+        &self,
+        report: &Report,
+        secrets: &Secrets,
+    ) -> (Vec<Wish>, Vec<(Missed, String)>) {
         // What a link of the project's names in it lies in the copy, which is granted.
         let is_own = |missed: &Missed| {
             missed
                 .file()
                 .is_some_and(|file| file.host.starts_with(&self.project))
         };
-        let missed = remedy::each_missed(report).into_iter();
-        let (kept, open): (Vec<_>, Vec<_>) = missed
-            .filter(|missed| !is_own(missed))
-            .partition(|missed| secrets.lie_in(missed));
+        let (mut kept, mut open) = (Vec::new(), Vec::new());
+        for missed in remedy::each_missed(report) {
+            match missed.file().and_then(|file| secrets.in_way(&file.host)) {
+                _ if is_own(&missed) => {}
+                Some(why) => kept.push((missed, why)),
+                None => open.push(missed),
+            }
+        }
         let open = remedy::folded(open).into_iter();
         let new = open.filter(|missed| !self.has(missed));
         let wishes = new.map(|missed| Wish {
@@ -209,6 +224,15 @@ impl Learned {
             least.put_path("write", &place, first);
         }
         let mut executed: BTreeMap<PathBuf, First> = BTreeMap::new();
+        // The guest's own start is nobody's call.
+        let program = report
+            .command
+            .first()
+            .filter(|program| program.contains('/'));
+        let program = program.map(|program| normalized(&folder.join(program)));
+        let place = program.as_deref().and_then(Path::parent);
+        let place = place.and_then(|folder| self.place_to_execute(folder, &written));
+        executed.extend(place.map(|place| (place, Some("the command itself".into()))));
         for had in &report.had {
             let path = Path::new(&had.place);
             let folder = match had.purpose {
@@ -364,6 +388,19 @@ fn outermost(places: BTreeMap<PathBuf, First>) -> BTreeMap<PathBuf, First> {
         }
     }
     outermost
+}
+
+/// Without `.` and `..`, by its words.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(normalized.pop()),
+            Component::CurDir => {}
+            part => normalized.push(part),
+        }
+    }
+    normalized
 }
 
 /// Without a slash behind what has nothing below.

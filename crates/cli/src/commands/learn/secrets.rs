@@ -1,6 +1,6 @@
-//! What a folder holds that is granted to nobody.
+//! What is granted to nobody, and folders that hold it.
 
-use crate::commands::why::remedy::Missed;
+use palisade_policy::visible;
 use palisade_process::{
     Kind, LocalMounts,
     places::{self, Advice},
@@ -29,42 +29,66 @@ impl Secrets {
         }
     }
 
-    /// Whether some lie in what would be granted, or it cannot be told. A link is none: what it leads to is not granted with it.
-    pub(super) fn lie_in(&self, missed: &Missed) -> bool {
-        let Some(file) = missed.file() else {
-            return false;
-        };
-        let mut open = vec![file.host];
+    /// Why something is granted to nobody: for what it is, or what lies in it. A link in it is nothing: what it leads to is not
+    /// granted with it.
+    pub(super) fn in_way(&self, path: &Path) -> Option<String> {
+        match self.first_in(path) {
+            Ok(None) => None,
+            Ok(Some(secret)) => Some(format!(
+                "{} is kept from everybody",
+                visible(&secret.to_string_lossy())
+            )),
+            Err(TooMuch) => Some("there is more in it than can be looked through".into()),
+        }
+    }
+
+    /// The first that is found in a folder, or the path itself.
+    fn first_in(&self, path: &Path) -> Result<Option<PathBuf>, TooMuch> {
+        let mut open = vec![path.to_owned()];
         let mut left = MOST;
         while let Some(path) = open.pop() {
-            left -= 1;
+            left = left.checked_sub(1).ok_or(TooMuch)?;
             match self.is_folder(&path) {
-                None => return true,
+                None => return Ok(Some(path)),
                 Some(false) => continue,
                 Some(true) => {}
             }
             let Ok(entries) = fs::read_dir(&path) else {
-                return true;
+                return Ok(Some(path));
             };
-            for entry in entries {
-                let Ok(entry) = entry else { return true };
+            for entry in entries.flatten() {
                 if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
                     open.push(entry.path());
                 }
-                if open.len() > left {
-                    return true;
-                }
             }
         }
-        false
+        Ok(None)
     }
 
-    /// None where it is kept from everybody.
+    /// None where it is kept from everybody, or is another one than it was by this name.
     fn is_folder(&self, path: &Path) -> Option<bool> {
         let found = self.mounts.look(path)?;
         match places::judge(&found, self.home.as_deref()) {
+            _ if found.canonical != path => None,
             Advice::Refuse(_) => None,
             Advice::Grant | Advice::Nothing => Some(found.kind == Kind::Folder),
         }
     }
+
+    /// Why a folder is no project.
+    pub(super) fn refuse_project(&self, project: &Path) -> Option<&'static str> {
+        let found = self.mounts.look(project)?;
+        let holds_home = self
+            .home
+            .as_ref()
+            .is_some_and(|home| home.starts_with(project));
+        match places::judge(&found, self.home.as_deref()) {
+            Advice::Refuse(why) => Some(why),
+            _ if holds_home => Some("it holds your home"),
+            _ => None,
+        }
+    }
 }
+
+/// More lies in it than is looked at.
+struct TooMuch;

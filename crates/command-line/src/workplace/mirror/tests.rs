@@ -207,3 +207,21 @@ fn a_large_file_is_copied_whole() {
     pair.refresh();
     assert!(fs::read_to_string(pair.copy("large")).unwrap() == text);
 }
+
+/// Deeper than there are descriptors, and than a path is long.
+#[test]
+fn folders_in_folders_are_removed() {
+    const DEEP: usize = 3000;
+    let holder = tempfile::tempdir().unwrap();
+    let root = open_folder(CWD, holder.path().as_os_str()).unwrap();
+    let mut folder = root.try_clone().unwrap();
+    for _ in 0..DEEP {
+        mkdirat(&folder, "d", Mode::RWXU).unwrap();
+        symlinkat("nowhere", &folder, "link").unwrap();
+        folder = open_folder(&folder, OsStr::new("d")).unwrap();
+    }
+    fchmod(&folder, Mode::empty()).unwrap();
+    remove(root.as_fd(), OsStr::new("d")).unwrap();
+    remove(root.as_fd(), OsStr::new("link")).unwrap();
+    assert_eq!(names_in(&root).unwrap(), [""; 0]);
+}
