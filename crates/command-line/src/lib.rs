@@ -1,5 +1,5 @@
 //! What `palisade` and `palisade-lab` have in common: the arguments of verbs that both read, the files that those
-//! name, and the one door to stdout and stderr.
+//! name, the copies of folders that commands run in, and the one door to stdout and stderr.
 //!
 //! `palisade` reads what was typed, answers `--help` and refuses what is wrong; it executes the lab with the same words.
 //! So no workload of the lab is linked into the command that starts guests.

@@ -72,6 +72,10 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
         command: args.guest.into(),
     };
     let (learned, round) = teacher.find_out(learned)?;
+    if !round.ended_well() {
+        tell_what_was_missing(&round.report);
+        return Ok(round.report.exit_code);
+    }
     let changes = teacher.ground.changes()?;
     let frame = Frame {
         project: &looked,
@@ -84,8 +88,8 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
     let policies = teacher.policies(learned, &frame);
     let draft = teacher.prove(&policies, &frame, &round)?;
     out.put(&draft)?;
-    tell(&out, &draft, &round);
-    Ok(round.code())
+    tell(&out, &draft);
+    Ok(0)
 }
 
 /// Where the policy goes.
@@ -351,7 +355,7 @@ fn leave<'a>(missed: impl IntoIterator<Item = &'a Missed>, why: &str) {
     }
 }
 
-fn tell(out: &Out, draft: &Draft<'_>, round: &Round) {
+fn tell(out: &Out, draft: &Draft<'_>) {
     let verb = match out.way {
         Way::New | Way::Replace => "wrote",
         Way::Merge => "merged into",
@@ -359,16 +363,26 @@ fn tell(out: &Out, draft: &Draft<'_>, round: &Round) {
     };
     let file = out.file.display();
     let count = draft.learned.count();
-    let proof = match (draft.is_proved, round.ended_well()) {
-        (true, _) if out.way == Way::Merge => {
+    let proof = match draft.is_proved {
+        true if out.way == Way::Merge => {
             "behind these alone the command ended well in a fresh copy"
         }
-        (true, _) => "behind it the command ended well in a fresh copy",
-        (false, true) => "the command was not run behind it",
-        (false, false) => "the command did not end well: what it asked for stands in the file",
+        true => "behind it the command ended well in a fresh copy",
+        false => "the command was not run behind it",
     };
     let plural = if count == 1 { "" } else { "s" };
     say::line(&format!("{verb} {file}: {count} grant{plural}; {proof}"));
+}
+
+/// Of a command that does not end well nobody can say what it needs.
+fn tell_what_was_missing(report: &Report) {
+    for line in draft::refused(report) {
+        say::line(&format!("asked for and not granted: {line}"));
+    }
+    say::line(&format!(
+        "no policy was written: the command did not end well (exit code {})",
+        report.exit_code
+    ));
 }
 
 /// What a round says of itself, for the files here.

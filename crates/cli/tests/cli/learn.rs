@@ -21,7 +21,7 @@ cases![
     what_changes_alone_is_written,
     a_command_that_writes_nothing_only_reads,
     a_file_beside_the_project_is_granted_with_yes,
-    without_a_word_it_is_told_in_the_file,
+    without_a_word_it_is_told,
     somebody_is_asked,
     what_is_written_elsewhere_is_a_copy_too,
     a_command_that_did_without_is_granted_nothing,
@@ -221,26 +221,25 @@ fn a_file_beside_the_project_is_granted_with_yes(fixture: &Fixture) {
     .prints("content");
 }
 
-fn without_a_word_it_is_told_in_the_file(fixture: &Fixture) {
+fn without_a_word_it_is_told(fixture: &Fixture) {
     fixture.write("beside/data", "content");
     let outcome = learn(fixture, &[], &["cat", "../beside/data"]);
+    let told = format!(
+        "asked for and not granted: the file {}: it is not granted (--read",
+        fixture.text("beside/data")
+    );
     tells(
         &outcome,
         1,
         &[
             "not granted: --read",
             "nobody can be asked",
-            "did not end well",
+            &told,
+            "no policy was written",
         ],
     );
     assert_eq!(outcome.stdout, b"");
-    assert_eq!(policy(fixture), ["read ."]);
-    let text = fixture.read("project/policy.toml");
-    let told = format!(
-        "#   the file {}: it is not granted (--read",
-        fixture.text("beside/data")
-    );
-    assert!(text.contains(&told), "{text}");
+    assert!(!fixture.exists("project/policy.toml"));
 }
 
 fn somebody_is_asked(fixture: &Fixture) {
@@ -267,7 +266,7 @@ fn somebody_is_asked(fixture: &Fixture) {
         .sees("grant it, and run it again? ")
         .types("n\n")
         .sees("code 1");
-    assert_eq!(policy(fixture), ["read ."]);
+    assert_eq!(policy(fixture), ["read ^/beside/a ^/beside/b ."]);
 }
 
 fn what_is_written_elsewhere_is_a_copy_too(fixture: &Fixture) {
@@ -293,7 +292,7 @@ fn a_command_that_did_without_is_granted_nothing(fixture: &Fixture) {
     assert_eq!(policy(fixture), ["read ."]);
     let text = fixture.read("project/policy.toml");
     assert!(
-        text.contains("Asked for and not granted: it did without"),
+        text.contains("Asked for and not granted: it did without."),
         "{text}"
     );
 }
@@ -301,16 +300,18 @@ fn a_command_that_did_without_is_granted_nothing(fixture: &Fixture) {
 fn keys_are_granted_to_nobody(fixture: &Fixture) {
     fixture.write("home/.ssh/id_ed25519", "a key");
     fixture.write("home/.netrc", "a password");
-    let outcome = script(
-        fixture,
-        &["--yes"],
-        "cat ../home/.ssh/id_ed25519 ../home/.netrc",
+    let command = "cat ../home/.ssh/id_ed25519 ../home/.netrc";
+    let outcome = script(fixture, &["--yes"], command);
+    tells(
+        &outcome,
+        1,
+        &["keys and passwords are kept there", "no policy was written"],
     );
-    tells(&outcome, 1, &["did not end well"]);
+    assert_eq!(outcome.stdout, b"");
+    let outcome = script(fixture, &["--yes"], &format!("{command} || true"));
     assert_eq!(outcome.stdout, b"");
     assert_eq!(policy(fixture), ["read ."]);
     let text = fixture.read("project/policy.toml");
-    assert!(text.contains("keys and passwords are kept there"), "{text}");
     assert!(!text.contains("(--read"), "{text}");
 }
 
@@ -320,10 +321,11 @@ fn a_link_to_a_key_grants_none(fixture: &Fixture) {
     let key = fixture.text("home/.ssh/id_ed25519");
     fixture.make_folder("project");
     symlink(&key, fixture.path("project/theirs")).unwrap();
-    let planted =
-        format!("ln -s {key} mine; ln -s ../home/.ssh folder; cat theirs mine folder/id_ed25519");
+    let planted = format!(
+        "ln -s {key} mine; ln -s ../home/.ssh folder; cat theirs mine folder/id_ed25519 || true"
+    );
     let outcome = script(fixture, &["--yes"], &planted);
-    tells(&outcome, 1, &[]);
+    tells(&outcome, 0, &[]);
     assert_eq!(outcome.stdout, b"");
     let granted = policy(fixture).join("\n");
     assert!(
@@ -350,14 +352,22 @@ fn a_guest_that_asks_for_everything_gets_no_key(fixture: &Fixture) {
                ../home/.gnupg/x ../home/.bash_history ../home/a.pem.key ../home/b/.env; cat ../home/b/c ../home/b/d ../home/b/e; exit 3";
     let outcome = script(fixture, &["--yes"], all);
     tells(&outcome, 3, &["is kept from everybody"]);
-    let read = String::from_utf8_lossy(&outcome.stdout);
-    let granted = policy(fixture).join("\n");
     for secret in [".ssh", ".aws", ".gnupg", "history", ".key", ".env"] {
-        assert!(!granted.contains(secret), "{granted}");
+        let granted = format!(
+            "granted from now on: --read {}/home/{secret}",
+            fixture.text("")
+        );
+        assert!(!outcome.stderr.contains(&granted), "{}", outcome.stderr);
     }
     // Each file by itself: their folder holds what nobody may have.
-    let expected = "read ^/home/b/c ^/home/b/d ^/home/b/e .";
-    assert!(granted.contains(expected), "{granted}\n{read}");
+    for file in ["c", "d", "e"] {
+        let granted = format!(
+            "granted from now on: --read {}\n",
+            fixture.text(&format!("home/b/{file}"))
+        );
+        assert!(outcome.stderr.contains(&granted), "{}", outcome.stderr);
+    }
+    assert!(!String::from_utf8_lossy(&outcome.stdout).contains("hidden\nhidden\nhidden\nhidden"));
 }
 
 fn files_and_an_open_network_go_not_together(fixture: &Fixture) {
@@ -379,7 +389,7 @@ fn files_and_an_open_network_go_not_together(fixture: &Fixture) {
         1,
         &["files beside the project go with no --allow-network"],
     );
-    assert_eq!(policy(fixture), ["read ."]);
+    assert!(!fixture.exists("project/policy.toml"));
 }
 
 /// A database of the host's trusts whoever reaches it.
@@ -411,10 +421,9 @@ fn a_command_that_fails_is_told(fixture: &Fixture) {
     tells(
         &script(fixture, &["--yes"], "exit 7"),
         7,
-        &["did not end well"],
+        &["did not end well (exit code 7)"],
     );
-    let text = fixture.read("project/policy.toml");
-    assert!(text.contains("was not run behind it"), "{text}");
+    assert!(!fixture.exists("project/policy.toml"));
 }
 
 fn a_command_that_is_missing_is_told(fixture: &Fixture) {
@@ -492,7 +501,8 @@ fn what_is_found_elsewhere_inside_is_a_copy_too(fixture: &Fixture) {
     fixture.write("home/settings/file", "old");
     fixture.write("home/other/.env", "hidden");
     fixture.make_folder("project");
-    let command = "cat /tmp/settings/file && echo new >/tmp/settings/file; ls /tmp/other";
+    let command =
+        "cat /tmp/settings/file && echo new >/tmp/settings/file || exit 1; ls /tmp/other || true";
     let words = ["learn", "--yes", "--", "sh", "-c", command];
     let outcome = palisade(fixture, &words)
         .env("HOME", &fixture.text("home"))

@@ -232,8 +232,11 @@ fn kill(metrics: &ProgramMetrics) {
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
 
+/// One that has ended and that nobody has waited for yet does not.
 fn lives(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
+    state.is_some_and(|state| !["Z", "X"].contains(&state))
 }
 
 #[test]

@@ -17,6 +17,7 @@ use anyhow::Context;
 use palisade_policy::{Access, FileGrant, PolicyLayer, visible};
 use palisade_wall::{Denial, Report};
 use std::{
+    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
 };
@@ -24,7 +25,7 @@ use toml_edit::{DocumentMut, Item};
 
 /// The lists of `[grants]`, in their order.
 const KEYS: [&str; 7] = ["read", "write", "exec", "ipc", "env", "listen", "connect"];
-/// What is told of in the file at most, of what was not granted.
+/// What is told of at most, of what was not granted.
 const MOST_TOLD: usize = 32;
 /// A limit on memory is a power of two, and so many times what was used at least.
 const HEAD_ROOM: u64 = 2;
@@ -299,42 +300,32 @@ impl Draft<'_> {
         writeln!(f, "processes = 1024\ntime = \"{minutes}m\"")
     }
 
-    /// What it asked for and did not get, or did without.
+    /// What it did without.
     fn write_refused(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asked = self
-            .frame
-            .report
-            .denials
-            .iter()
-            .filter(|denial| !denial.probe);
-        let mut told: Vec<_> = asked.map(refused).collect();
-        told.sort();
-        told.dedup();
+        let told = refused(self.frame.report);
         if told.is_empty() {
             return Ok(());
         }
-        let more = told.len().saturating_sub(MOST_TOLD);
-        told.truncate(MOST_TOLD);
-        let well = match self.frame.report.exit_code {
-            0 => ": it did without",
-            _ => "",
-        };
-        writeln!(f, "\n# Asked for and not granted{well}:")?;
-        for line in told {
-            writeln!(f, "#   {line}")?;
-        }
-        match more {
-            0 => Ok(()),
-            more => writeln!(f, "#   and {more} more"),
-        }
+        writeln!(f, "\n# Asked for and not granted: it did without.")?;
+        told.iter().try_for_each(|line| writeln!(f, "#   {line}"))
     }
+}
+
+/// What it asked for and did not get, each once.
+pub(super) fn refused(report: &Report) -> Vec<String> {
+    let asked = report.denials.iter().filter(|denial| !denial.probe);
+    let told: BTreeSet<_> = asked.map(refusal).collect();
+    let more = told.len().saturating_sub(MOST_TOLD);
+    let told = told.into_iter().take(MOST_TOLD);
+    told.chain((more > 0).then(|| format!("and {more} more")))
+        .collect()
 }
 
 fn unreadable(text: &str) -> String {
     format!("wall: what was learned does not read as a policy:\n{text}")
 }
 
-fn refused(denial: &Denial) -> String {
+fn refusal(denial: &Denial) -> String {
     let reason = denial.reason.as_deref().unwrap_or("no grant covers it");
     let flag = denial.grant.as_deref().map(denial::flag);
     let flag = flag.map_or_else(String::new, |flag| format!(" ({flag})"));

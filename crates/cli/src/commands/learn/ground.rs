@@ -85,13 +85,6 @@ impl Round {
     pub(super) fn ended_by_itself(&self) -> bool {
         self.report.exit_code == 0 && !self.is_interrupted
     }
-
-    pub(super) fn code(&self) -> u8 {
-        match self.ended_well() {
-            true => 0,
-            false => self.report.exit_code,
-        }
-    }
 }
 
 impl Ground {
