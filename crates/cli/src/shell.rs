@@ -1,6 +1,7 @@
 //! Words and flags as they can be typed: no byte is lost, and nothing in them acts on a shell or a terminal.
 
 use palisade_policy::{Access, FileGrant, acts_on_terminal};
+use palisade_process::paths::normalized;
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -42,7 +43,7 @@ pub(crate) fn read_flag(typed: &OsStr, base: &Path) -> Option<String> {
     let value = grant_value(typed);
     let grant = FileGrant::parse(Access::Read, &value, base).ok()?;
     let is_meant = grant.guest.is_none() && grant.host == base.join(typed);
-    let is_meant = is_meant || grant.host == clean(&base.join(typed));
+    let is_meant = is_meant || grant.host == normalized(&base.join(typed));
     is_meant.then(|| format!("--read {}", quote(&value)))
 }
 
@@ -66,20 +67,6 @@ fn grant_value(path: &OsStr) -> OsString {
         value.push(*byte);
     }
     OsString::from_vec(value)
-}
-
-/// Without `.` and doubled slashes. `..` is taken by the letter, as grants do where they take it at all.
-fn clean(path: &Path) -> std::path::PathBuf {
-    use std::path::Component;
-    let mut clean = std::path::PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(clean.pop()),
-            Component::CurDir => {}
-            part => clean.push(part),
-        }
-    }
-    clean
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ mod layout;
 mod lock;
 mod machine;
 mod parts;
-mod paths;
+pub mod paths;
 pub mod places;
 pub mod plan;
 mod plan_error;

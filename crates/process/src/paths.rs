@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 /// `join` without the trailing slash that joining an empty path leaves.
-pub(crate) fn join(base: &Path, rest: &Path) -> PathBuf {
+pub fn join(base: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() {
         base.into()
     } else {
@@ -12,7 +12,7 @@ pub(crate) fn join(base: &Path, rest: &Path) -> PathBuf {
 }
 
 /// The path with `.` and `..` taken out by the letter.
-pub(crate) fn normalized(path: &Path) -> PathBuf {
+pub fn normalized(path: &Path) -> PathBuf {
     path.components()
         .fold(PathBuf::new(), |mut clean, component| {
             match component {

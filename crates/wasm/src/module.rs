@@ -1,6 +1,7 @@
 //! Which program a user means, and whether it is WebAssembly.
 
 use palisade_policy::{Policy, WallKind};
+use palisade_process::paths::{join, normalized};
 use palisade_wall::Surroundings;
 use rustix::{
     fs::{FileType, Mode, OFlags},
@@ -15,7 +16,7 @@ use std::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::fs::FileExt,
     },
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -159,23 +160,7 @@ fn host_path(policy: &Policy, path: &Path) -> Option<PathBuf> {
     let around = shown.filter(|grant| path.starts_with(grant.guest_path()));
     let grant = around.max_by_key(|grant| grant.guest_path().components().count())?;
     let rest = path.strip_prefix(grant.guest_path()).ok()?;
-    Some(match rest.as_os_str().is_empty() {
-        true => grant.host.clone(),
-        false => grant.host.join(rest),
-    })
-}
-
-/// The path with `.` and `..` taken out by the letter.
-fn normalized(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => drop(clean.pop()),
-            Component::CurDir => {}
-            other => clean.push(other),
-        }
-    }
-    clean
+    Some(join(&grant.host, rest))
 }
 
 impl Module {

@@ -5,6 +5,7 @@ use crate::subjects::{is_wasm, limit_flags, policy_flags};
 use palisade::{Domain, Launcher, Plan, View};
 use palisade_command_line::{env_files::EnvFiles, workplace::Workplace};
 use palisade_policy::{Access, EnvGrant, FileGrant, Policy};
+use palisade_process::paths::normalized;
 use palisade_wall::Command;
 use std::{
     ffi::{OsStr, OsString},
@@ -173,7 +174,7 @@ fn find_program(typed: &OsStr, source: &Path, view: &dyn View) -> Result<PathBuf
     if typed.as_bytes().contains(&b'/') {
         let path = source.join(typed);
         return match why_not(&path) {
-            None => Ok(clean(&path)),
+            None => Ok(normalized(&path)),
             Some(Refusal::Missing) => Err(CommandError::NotFound {
                 name,
                 hint: String::new(),
@@ -271,7 +272,7 @@ impl<'a> Words<'a> {
     /// mean one file wherever the command runs.
     fn path(&mut self, typed: &OsStr) -> OsString {
         let source = self.workplace.source();
-        let path = clean(&source.join(typed));
+        let path = normalized(&source.join(typed));
         if typed.is_empty() || path.symlink_metadata().is_err() {
             return typed.to_owned();
         }
@@ -304,19 +305,6 @@ impl<'a> Words<'a> {
             self.grants.push(grant(Access::Read, path));
         }
     }
-}
-
-/// Without `.` and `..`, by text alone.
-fn clean(path: &Path) -> PathBuf {
-    let mut cleaned = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(cleaned.pop()),
-            Component::CurDir => {}
-            part => cleaned.push(part),
-        }
-    }
-    cleaned
 }
 
 /// The policy for the copy.
