@@ -42,6 +42,11 @@ pub(crate) enum Purpose {
 const FCHMODAT2: c_long = 452;
 
 impl FileCall {
+    /// Whether FIFOs are made by it.
+    pub(crate) fn makes_nodes(&self) -> bool {
+        self.name.starts_with("mknod")
+    }
+
     /// Whether a link at the end of a path is followed, with these flags of the call's or of open(2).
     pub(crate) fn follows(&self, file: &Named, flags: u64) -> bool {
         let has = |flag: i32| flags as i32 & flag != 0;

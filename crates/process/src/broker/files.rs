@@ -35,12 +35,6 @@ const MOST_BYTES: usize = 1 << 20;
 const PATH_MAX: usize = 4096;
 /// Not files of anybody's: what of it a domain has is its own.
 const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
-/// By which FIFOs are made.
-#[cfg(target_arch = "x86_64")]
-const MAKE_NODES: [libc::c_long; 2] = [libc::SYS_mknod, libc::SYS_mknodat];
-/// By which FIFOs are made.
-#[cfg(not(target_arch = "x86_64"))]
-const MAKE_NODES: [libc::c_long; 1] = [libc::SYS_mknodat];
 /// Links of the domain's own on one path.
 const MOST_LINKS: usize = 8;
 
@@ -53,7 +47,7 @@ pub(crate) struct Notes {
     /// What the guest made in folders of its own.
     made: BTreeSet<PathBuf>,
     /// What it had of granted places, and who was the first.
-    had: BTreeMap<(PathBuf, HadFor), Process>,
+    had: BTreeMap<HadFor, BTreeMap<PathBuf, Process>>,
     /// Of all paths.
     bytes: usize,
     /// Calls beside those.
@@ -86,13 +80,16 @@ impl Notes {
 
     /// What the guest had of granted places.
     pub(crate) fn take_had(&mut self) -> Vec<Had> {
-        let had = std::mem::take(&mut self.had).into_iter();
-        had.map(|((place, purpose), process)| Had {
-            place: place.to_string_lossy().into_owned(),
-            purpose,
-            process: palisade_wall::Process::new(process.pid, process.name.as_bytes()),
-        })
-        .collect()
+        let all = std::mem::take(&mut self.had).into_iter();
+        let told = |purpose| {
+            move |(place, process): (PathBuf, Process)| Had {
+                place: place.to_string_lossy().into_owned(),
+                purpose,
+                process: palisade_wall::Process::new(process.pid, process.name.as_bytes()),
+            }
+        };
+        all.flat_map(|(purpose, had)| had.into_iter().map(told(purpose)))
+            .collect()
     }
 
     /// Takes room for one more beside so many, of so many bytes.
@@ -139,12 +136,14 @@ impl Notes {
 
     /// Of a place that was granted, or is the domain's own and executed from.
     fn have(&mut self, (place, purpose): (&Path, HadFor), who: impl FnOnce() -> Option<Process>) {
-        let key = (place.to_owned(), purpose);
-        if !self.had.contains_key(&key)
-            && self.takes(self.had.len(), place.as_os_str().len())
+        let had = self.had.entry(purpose).or_default();
+        let count = had.len();
+        if !had.contains_key(place)
+            && self.takes(count, place.as_os_str().len())
             && let Some(process) = who()
         {
-            self.had.insert(key, process);
+            let had = self.had.entry(purpose).or_default();
+            had.insert(place.to_owned(), process);
         }
     }
 
@@ -341,7 +340,7 @@ impl Brokered<'_> {
         }
         for file in call.files {
             if let Ok(Some((path, asked))) = self.read_file(call, file) {
-                if MAKE_NODES.contains(&call.number) {
+                if call.makes_nodes() {
                     watch.note_meeting(layout, &path, || self.whoever_waits());
                 }
                 watch.note(layout, &path, asked, || self.whoever_waits());
