@@ -4,8 +4,15 @@ use anyhow::Context;
 use rustix::rand::GetRandomFlags;
 use std::{
     fs::{self, File, OpenOptions},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
+
+/// Makes a file of this text where there is none. A link there is not followed.
+pub(crate) fn make_new(file: &Path, text: &str) -> io::Result<()> {
+    let mut made = OpenOptions::new().write(true).create_new(true).open(file)?;
+    made.write_all(text.as_bytes())
+}
 
 /// Makes a new file by `fill`, and puts it in the place of `file`. A link there is replaced, not followed. Nothing changes where it fails.
 pub(crate) fn replace(

@@ -1,6 +1,7 @@
 //! One module a verb.
 
 mod completions;
+mod disk;
 mod doctor;
 mod domains;
 mod exec;

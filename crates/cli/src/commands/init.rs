@@ -24,7 +24,7 @@ use palisade_process::{
 use project::{Project, Unfit};
 use settings::Settings;
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{self, Write},
     path::Path,
 };
@@ -99,7 +99,7 @@ pub(super) fn holds_memory() -> bool {
 /// Makes the file. A link at its place is neither followed nor replaced unasked.
 fn write(file: &Path, text: &str, is_forced: bool) -> anyhow::Result<()> {
     if !is_forced {
-        return match make_new(file, text) {
+        return match beside::make_new(file, text) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
                 "host: {} is there already: --force replaces it, --print shows what would be written",
                 file.display()
@@ -109,11 +109,6 @@ fn write(file: &Path, text: &str, is_forced: bool) -> anyhow::Result<()> {
     }
     beside::replace(file, |made| Ok(made.write_all(text.as_bytes())?))
         .with_context(|| format!("host: cannot write {}", file.display()))
-}
-
-fn make_new(file: &Path, text: &str) -> io::Result<()> {
-    let mut made = OpenOptions::new().write(true).create_new(true).open(file)?;
-    made.write_all(text.as_bytes())
 }
 
 fn tell(folder: &Path, project: &Project, draft: &Draft<'_>) {

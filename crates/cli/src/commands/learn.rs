@@ -19,6 +19,7 @@ mod draft;
 mod ground;
 mod learned;
 mod secrets;
+mod signals;
 
 use super::{
     policy_text::quoted,
@@ -36,7 +37,7 @@ use palisade_policy::visible;
 use palisade_wall::{Command, Report};
 use secrets::Secrets;
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{BufReader, Write},
     path::{Path, PathBuf},
 };
@@ -151,37 +152,18 @@ impl Out {
             Way::Replace => {
                 beside::replace(&self.file, |made| Ok(made.write_all(text.as_bytes())?))
             }
-            Way::New => OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&self.file)
-                .and_then(|mut made| made.write_all(text.as_bytes()))
-                .map_err(Into::into),
-            Way::Merge => {
-                let values = draft.values();
-                let values: Vec<_> = values
-                    .iter()
-                    .map(|(key, value)| (*key, value.as_str()))
-                    .collect();
-                return merge(&self.file, &values);
-            }
+            Way::New => beside::make_new(&self.file, &text).map_err(Into::into),
+            Way::Merge => return merge(&self.file, &draft.values()),
             Way::Compare => return self.compare(draft),
         };
         made.with_context(|| format!("host: cannot write {}", self.file.display()))
     }
 
     fn compare(&self, draft: &Draft<'_>) -> anyhow::Result<()> {
-        let values = draft.values();
-        let values: Vec<_> = values
-            .iter()
-            .map(|(key, value)| (*key, value.as_str()))
-            .collect();
-        let (_, new) = new_to(&self.file, &values)?;
-        let lines: Vec<_> = new
-            .iter()
-            .map(|(key, value)| format!("+ grants.{key} = [{}]\n", quoted(value)))
-            .collect();
-        say::print(&lines.concat(), "what it lacks").map(drop)
+        let (_, new) = new_to(&self.file, &draft.values())?;
+        let lines = new.iter();
+        let lines = lines.map(|(key, value)| format!("+ grants.{key} = [{}]\n", quoted(value)));
+        say::print(&lines.collect::<String>(), "what it lacks").map(drop)
     }
 }
 
@@ -209,6 +191,7 @@ impl Teacher {
                 say::line("it did not start with what was granted last, which is left out again");
                 return Ok(before);
             };
+            self.secrets.begin_round();
             let (wishes, kept) = learned.wishes(&round.report, &self.secrets);
             if round.ended_well() {
                 return Ok((learned, round));
@@ -269,7 +252,7 @@ impl Teacher {
         };
         let missed: Vec<_> = open.iter().map(|wish| wish.missed.clone()).collect();
         let question = "grant it, and run it again";
-        let typed = self.ground.listen(terminal.input.get_ref());
+        let typed = (self.ground.signals).while_reading(terminal.input.get_ref());
         let wanted = ask(BufReader::new(typed), &terminal.output, &missed, question)?;
         let is_wanted = |wish: &Wish| wanted.contains(&wish.missed);
         agreed.extend(open.into_iter().filter(is_wanted));
@@ -337,6 +320,7 @@ impl Teacher {
 
     /// What was agreed to is still what it was.
     fn check(&self, learned: &Learned) -> anyhow::Result<()> {
+        self.secrets.begin_round();
         for path in learned.beside() {
             if let Some(why) = self.secrets.in_way(&path) {
                 bail!(

@@ -8,10 +8,10 @@ use super::{
 use rustix::process::Signal;
 use std::{
     fs,
-    io::{BufReader, Read},
+    io::{BufRead, BufReader, Read},
     net::TcpListener,
     os::unix::fs::{PermissionsExt, symlink},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 cases![
@@ -51,6 +51,8 @@ cases![
     what_a_policy_lacks_is_added,
     what_a_policy_lacks_is_printed,
     a_signal_ends_a_server,
+    a_signal_ends_the_reading_of_stdin,
+    a_guest_that_names_much_is_granted_no_more_than_is_looked_at,
     a_socket_of_its_own,
     places_for_no_policy,
     another_place_for_the_policy,
@@ -666,9 +668,9 @@ fn a_folder_called_as_a_home(fixture: &Fixture) {
 
 fn folders_that_the_guest_closes(fixture: &Fixture) {
     fixture.write("project/sub/file", "");
+    fixture.write("project/other/file", "");
     fixture.write("beside/data", "");
-    let command =
-        "cat ../beside/data && echo x >>../beside/data && chmod 0 ../beside/data && chmod 0 sub";
+    let command = "cat ../beside/data && echo x >>../beside/data && chmod 0 ../beside/data && chmod 0 sub && chmod 444 other";
     tells(
         &script(fixture, &["--yes"], command),
         0,
@@ -760,28 +762,71 @@ fn what_a_policy_lacks_is_printed(fixture: &Fixture) {
     );
 }
 
-/// Of a server somebody has seen enough.
+/// Of a server somebody has seen enough. Without a terminal nobody but palisade hears of it.
 fn a_signal_ends_a_server(fixture: &Fixture) {
     fixture.write("project/data", "");
-    let words = [
-        "learn",
-        "--",
-        "sh",
-        "-c",
-        "echo x >data; echo ready; exec sleep 600",
-    ];
-    let mut call = palisade(fixture, &words);
-    call.command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = call.command.spawn().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    assert_eq!(read_line(&mut stdout), "ready\n");
+    for end in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut child = apart(fixture, "echo x >data; echo ready; exec sleep 600");
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        assert_eq!(read_line(&mut stdout), "ready\n");
+        signal(&child, end);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(policy(fixture), ["write .", "protect policy.toml"]);
+    }
+}
+
+/// `palisade learn` of a script, in a session of its own: nobody at the suite's terminal is asked.
+fn apart(fixture: &Fixture, script: &str) -> Child {
+    let mut call = fixture.call("/usr/bin/setsid".as_ref(), [fixture.program()]);
+    let words = ["learn", "--force", "--", "/bin/sh", "-c", script];
+    let command = call.command.args(words);
+    command.current_dir(fixture.path("project"));
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // Who reads it to its end has nothing to wait for.
+    drop(child.stdin.take());
+    child
+}
+
+fn a_signal_ends_the_reading_of_stdin(fixture: &Fixture) {
+    fixture.make_folder("project");
+    let mut call = palisade(fixture, &["learn", "--", "cat"]);
+    let mut child = call.spawn();
+    let stdin = child.stdin.take();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("reads stdin to its end"), "{line}");
     signal(&child, Signal::TERM);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(policy(fixture), ["write .", "protect policy.toml"]);
+    stderr.read_to_string(&mut line).unwrap();
+    assert!(
+        line.contains("host: ended by a signal: no policy was written"),
+        "{line}"
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(125));
+    drop(stdin);
+}
+
+/// Of folders that a guest names so many are looked through, and it is told which are not.
+fn a_guest_that_names_much_is_granted_no_more_than_is_looked_at(fixture: &Fixture) {
+    for number in 0..30 {
+        for file in 0..1000 {
+            let path = fixture.path(&format!("beside/{number}/{file}"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+    }
+    let all =
+        "ls ../beside/*; for n in $(seq 0 29); do ls ../beside/$n || failed=1; done; exit $failed";
+    let outcome = script(fixture, &["--yes"], all);
+    assert!(
+        outcome
+            .stderr
+            .contains("there is more in it than is looked through"),
+        "{outcome:?}"
+    );
 }
 
 fn a_socket_of_its_own(fixture: &Fixture) {

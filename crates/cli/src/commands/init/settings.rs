@@ -11,17 +11,19 @@ mod claude;
 mod codex;
 mod runtime;
 
+use crate::commands::policy_text::path_value;
 use anyhow::{Context, anyhow, bail};
 use palisade_command_line::read;
 use palisade_policy::{ConnectGrant, acts_on_terminal, visible};
 use palisade_process::{
     Host, ThisHost,
+    paths::normalized,
     places::{self, Advice},
 };
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeSet,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 use toml_edit::{DocumentMut, Item, TableLike};
 
@@ -263,15 +265,7 @@ impl Wishes {
             }
             None => self.project.join(plain),
         };
-        let mut clean = PathBuf::new();
-        for part in path.components() {
-            match part {
-                Component::ParentDir => drop(clean.pop()),
-                Component::CurDir => {}
-                part => clean.push(part),
-            }
-        }
-        Ok(clean)
+        Ok(normalized(&path))
     }
 
     /// Judges what was asked for, once all of it is known.
@@ -352,11 +346,9 @@ impl Wishes {
         }
     }
 
-    /// As a policy has it: from the project's folder on, if it lies there. A colon would begin the guest's path.
+    /// As a policy has it: from the project's folder on, if it lies there.
     fn shown(&self, path: &Path) -> String {
-        let path = path.strip_prefix(&self.project).unwrap_or(path);
-        let text = path.to_string_lossy();
-        text.replace('\\', r"\\").replace(':', r"\:")
+        path_value(path.strip_prefix(&self.project).unwrap_or(path))
     }
 }
 

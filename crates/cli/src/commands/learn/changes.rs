@@ -1,5 +1,6 @@
 //! What a run changed of a project: told by comparing the copy, not by the guest's word.
 
+use palisade_command_line::read::read_regular_file;
 use std::{
     collections::BTreeSet,
     ffi::{OsStr, OsString},
@@ -11,9 +12,8 @@ use std::{
 
 /// More folders than these are the project.
 const MOST: usize = 8;
-/// Of a name in a `.gitignore`: each takes its time.
-const MOST_STARS: usize = 2;
-/// Of a `.gitignore`.
+/// Of a `.gitignore`, whose author may be anybody: each folder is compared with each name.
+const MOST_NAMES: usize = 1000;
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Folders that builds make: a fresh checkout has none of them.
@@ -41,7 +41,7 @@ pub(super) struct Changes {
     /// The project, and the copy as the run left it.
     places: [PathBuf; 2],
     /// Names of folders that are made anew.
-    made: BTreeSet<OsString>,
+    made: Vec<String>,
 }
 
 impl Changes {
@@ -49,7 +49,7 @@ impl Changes {
     pub(super) fn between(source: &Path, copy: &Path) -> io::Result<Self> {
         let mut folders = BTreeSet::new();
         compare(source, copy, Path::new(""), &mut folders)?;
-        let known = MADE.iter().map(OsString::from);
+        let known = MADE.map(str::to_owned).into_iter();
         Ok(Self {
             folders,
             places: [source, copy].map(Into::into),
@@ -61,13 +61,7 @@ impl Changes {
     /// is the empty path.
     pub(super) fn to_be_written(&self, besides: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let folders = self.folders.union(besides);
-        let there: BTreeSet<_> = folders.map(|folder| self.there(folder)).collect();
-        let mut outermost: Vec<PathBuf> = Vec::new();
-        for folder in there {
-            if !outermost.iter().any(|outer| folder.starts_with(outer)) {
-                outermost.push(folder);
-            }
-        }
+        let outermost = outermost(folders.map(|folder| self.there(folder)).collect());
         match outermost.len() > MOST {
             true => vec![PathBuf::new()],
             false => outermost,
@@ -75,10 +69,13 @@ impl Changes {
     }
 
     fn is_made(&self, name: &OsStr) -> bool {
-        let name = name.as_encoded_bytes();
-        self.made
-            .iter()
-            .any(|made| matches(made.as_encoded_bytes(), name))
+        let name = name.to_string_lossy();
+        self.made.iter().any(|made| match made.split_once('*') {
+            None => *made == name,
+            Some((begin, end)) => name
+                .strip_prefix(begin)
+                .is_some_and(|rest| rest.ends_with(end)),
+        })
     }
 
     /// The part of a folder's path that a fresh checkout has.
@@ -111,10 +108,9 @@ impl Changes {
     }
 }
 
-/// Lines of a `.gitignore` that are one name, or a pattern of one: a folder or a file of that name, wherever it is.
-fn ignored(source: &Path) -> Vec<OsString> {
-    let read =
-        palisade_command_line::read::read_regular_file(&source.join(".gitignore"), MOST_BYTES);
+/// Lines of a `.gitignore` that are one name, or a pattern of one with one `*`: a folder or a file of that name, wherever it is.
+fn ignored(source: &Path) -> Vec<String> {
+    let read = read_regular_file(&source.join(".gitignore"), MOST_BYTES);
     let text = read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let text = text.unwrap_or_default();
     let lines = text
@@ -122,21 +118,26 @@ fn ignored(source: &Path) -> Vec<OsString> {
         .map(|line| line.trim().trim_start_matches('/').trim_end_matches('/'));
     let is_name = |line: &&str| {
         line.contains(|letter| letter != '*')
-            && line.matches('*').count() <= MOST_STARS
+            && line.matches('*').count() <= 1
             && !line.contains(['/', '?', '[', '#', '!', '\\'])
     };
-    lines.filter(is_name).map(OsString::from).collect()
+    lines
+        .filter(is_name)
+        .take(MOST_NAMES)
+        .map(str::to_owned)
+        .collect()
 }
 
-/// Whether a name is of this pattern, in which `*` is anything.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    match pattern.split_first() {
-        None => name.is_empty(),
-        Some((b'*', rest)) => (0..=name.len()).any(|at| matches(rest, &name[at..])),
-        Some((first, rest)) => name
-            .split_first()
-            .is_some_and(|(letter, others)| letter == first && matches(rest, others)),
+/// Those that do not lie in another one.
+pub(super) fn outermost(paths: BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let mut outermost: Vec<PathBuf> = Vec::new();
+    // What lies in a folder comes right behind it.
+    for path in paths {
+        if outermost.last().is_none_or(|last| !path.starts_with(last)) {
+            outermost.push(path);
+        }
     }
+    outermost
 }
 
 fn compare(
@@ -157,11 +158,12 @@ fn compare(
     let mut has_changed = false;
     for name in new {
         let (was, is) = (source.join(&name), copy.join(&name));
-        let now = is.symlink_metadata()?;
-        if !old.remove(&name) {
+        let is_new = !old.remove(&name);
+        // In a folder that the guest has closed nothing can be looked at.
+        let Some(now) = is.symlink_metadata().ok().filter(|_| !is_new) else {
             has_changed = true;
             continue;
-        }
+        };
         let before = was.symlink_metadata()?;
         match before.is_dir() && now.is_dir() {
             true => compare(&was, &is, &below.join(&name), folders)?,
@@ -222,7 +224,8 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, "text").unwrap();
         }
-        fs::write(folder.path().join(".gitignore"), "/obj/\n*.o\n# no\nmade\n").unwrap();
+        let ignored = "/obj/\n*.o\n# no\nmade\nbuild-*-x/\n*\n";
+        fs::write(folder.path().join(".gitignore"), ignored).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket"));
         let copy = Workplace::copy_of(folder.path().into(), "").unwrap();
         change(&copy.inside());
@@ -234,6 +237,32 @@ mod tests {
         folders
             .map(|folder| folder.to_str().unwrap().to_owned())
             .collect()
+    }
+
+    #[test]
+    fn names_of_what_is_ignored() {
+        let changes = changes(|_| {});
+        for (name, is_made) in [
+            ("obj", true),
+            ("a.o", true),
+            ("target", true),
+            ("src", false),
+            ("a.o.c", false),
+            ("no", false),
+        ] {
+            assert_eq!(changes.is_made(OsStr::new(name)), is_made, "{name}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let many: String = (0..5000).map(|number| format!("n{number}\n")).collect();
+        fs::write(folder.path().join(".gitignore"), many).unwrap();
+        assert_eq!(ignored(folder.path()).len(), MOST_NAMES);
+    }
+
+    #[test]
+    fn what_lies_in_another_one_is_left_out() {
+        let paths = ["a", "a/b", "a/b/c", "a-b", "c/d", "c/d/e"].map(PathBuf::from);
+        let expected = ["a", "a-b", "c/d"].map(PathBuf::from);
+        assert_eq!(outermost(paths.into()), expected);
     }
 
     #[test]
@@ -271,6 +300,11 @@ mod tests {
             fs::write(copy.join("src/obj/a.o"), "").unwrap();
         };
         assert_eq!(written(ignored), ["src"]);
+        let by_pattern = |copy: &Path| {
+            fs::create_dir_all(copy.join("docs/cmake.o")).unwrap();
+            fs::write(copy.join("docs/x"), "other").unwrap();
+        };
+        assert_eq!(written(by_pattern), ["docs"]);
         assert_eq!(
             written(|copy| fs::create_dir(copy.join("new")).unwrap()),
             [""]

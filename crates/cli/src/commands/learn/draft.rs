@@ -3,12 +3,12 @@
 use super::{
     changes::Changes,
     ground::Ground,
-    learned::{ASKED, First, Learned, path_of, value_of},
+    learned::{ASKED, First, Learned, path_of},
 };
 use crate::{
     commands::{
         init::project::{Project, TRUSTED},
-        policy_text::{Line, quoted, write_list},
+        policy_text::{Line, path_value, quoted, write_list},
     },
     denial,
     shell::quote,
@@ -144,10 +144,10 @@ impl Draft<'_> {
             Some(Ok(below)) if below == Path::new("") => ".".into(),
             // By itself that is a home.
             Some(Ok(below)) if below.as_os_str().as_encoded_bytes().starts_with(b"~") => {
-                value_of(&Path::new(".").join(below))
+                path_value(&Path::new(".").join(below))
             }
-            Some(Ok(below)) => value_of(below),
-            _ => value_of(path),
+            Some(Ok(below)) => path_value(below),
+            _ => path_value(path),
         }
     }
 

@@ -1,6 +1,10 @@
 //! Where rounds run: in copies of what they may write to.
 
-use super::{changes::Changes, learned::Wish};
+use super::{
+    changes::Changes,
+    learned::Wish,
+    signals::{Signals, is_before_a_terminal},
+};
 use crate::{commands::init::holds_memory, say};
 use anyhow::{Context, bail};
 use palisade_command_line::{read, workplace::Workplace};
@@ -14,16 +18,9 @@ use rustix::{
 use std::{
     fs::{self, File, Permissions},
     io::{self, IsTerminal, Read, Seek, SeekFrom, stdin},
-    os::{
-        fd::AsFd,
-        unix::{fs::PermissionsExt, net::UnixStream},
-    },
+    os::{fd::AsFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{self, Child, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
 };
 use tempfile::TempDir;
 
@@ -54,11 +51,8 @@ pub(super) struct Ground {
     input: Input,
     /// The memory of a domain can be counted here.
     pub(super) counts_memory: bool,
-    /// Ctrl-C, or a signal to this process, ends a round: of a server somebody has seen enough.
-    interrupted: Arc<AtomicBool>,
-    terminated: Arc<AtomicBool>,
-    /// Has something to read once there was a signal.
-    told: UnixStream,
+    /// One of them ends a round: of a server somebody has seen enough.
+    pub(super) signals: Signals,
 }
 
 /// What rounds read from stdin.
@@ -94,30 +88,15 @@ impl Ground {
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .context("host: cannot make a temporary folder")?;
-        let [interrupted, terminated] = [Arc::default(), Arc::default()];
-        let (told, tells) = UnixStream::pair().context("host: cannot make a pipe")?;
-        told.set_nonblocking(true)
-            .context("host: cannot make a pipe")?;
-        for (signal, flag) in [
-            (signal_hook::consts::SIGINT, &interrupted),
-            (signal_hook::consts::SIGTERM, &terminated),
-            (signal_hook::consts::SIGHUP, &terminated),
-        ] {
-            // The flag first: it is set before anybody is told.
-            signal_hook::flag::register(signal, Arc::clone(flag))
-                .and_then(|_| signal_hook::low_level::pipe::register(signal, tells.try_clone()?))
-                .context("host: cannot catch signals")?;
-        }
+        let signals = Signals::catch()?;
         Ok(Self {
-            input: Input::of_stdin(folder.path())?,
+            input: Input::of_stdin(folder.path(), &signals)?,
             folder,
             project: Workplace::copy_of(project.into(), ADVICE)?,
             folders: Vec::new(),
             files: Vec::new(),
             counts_memory: holds_memory(),
-            interrupted,
-            terminated,
-            told,
+            signals,
         })
     }
 
@@ -138,7 +117,7 @@ impl Ground {
     ///
     /// When it cannot be started, or a signal had come before.
     pub(super) fn run(&self, text: &str, command: &Command) -> anyhow::Result<Option<Round>> {
-        self.heed_signals()?;
+        self.signals.heed()?;
         let [policy, report] =
             ["policy.toml", "report.json"].map(|name| self.folder.path().join(name));
         fs::write(&policy, text).context("host: cannot write a policy")?;
@@ -152,7 +131,7 @@ impl Ground {
             .arg(self.project.source());
         run.arg("--").arg(&command.program).args(&command.arguments);
         run.stdin(self.input.of_round()?);
-        self.wait_for(run.spawn().context("host: cannot start a round")?)?;
+        let is_ended = self.wait_for(run.spawn().context("host: cannot start a round")?)?;
         let bytes = read::read_regular_file(&report, MOST_REPORT_BYTES).unwrap_or_default();
         if bytes.is_empty() {
             return Ok(None);
@@ -162,56 +141,36 @@ impl Ground {
             serde_json::from_slice(&bytes).context("host: the round's report is cut off")?;
         // Ctrl-C on a terminal is the guest's.
         let has_ctrl_c = report.exit_code == BY_CTRL_C && stdin().is_terminal();
-        let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed) || has_ctrl_c;
         Ok(Some(Round {
             report,
-            is_interrupted,
+            is_interrupted: is_ended || has_ctrl_c,
         }))
     }
 
-    fn wait_for(&self, mut round: Child) -> anyhow::Result<()> {
+    /// Until it ends; and whether a signal was there for it.
+    fn wait_for(&self, mut round: Child) -> anyhow::Result<bool> {
         let pid = i32::try_from(round.id()).ok().and_then(Pid::from_raw);
         let pid = pid.context("host: a child without a number")?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("host: cannot watch a round")?;
+        let mut is_ended = false;
         loop {
-            let mut fds = [
-                PollFd::new(&pidfd, PollFlags::IN),
-                PollFd::new(&self.told, PollFlags::IN),
-            ];
+            let mut fds = [PollFd::new(&pidfd, PollFlags::IN), self.signals.wakes()];
             let waited = rustix::io::retry_on_intr(|| poll(&mut fds, None));
             waited.context("host: cannot wait for a round")?;
+            for signal in self.signals.take() {
+                is_ended = true;
+                // Ctrl-C on a terminal the round has had itself.
+                if signal != Signal::INT || !is_before_a_terminal() {
+                    // It may have ended since.
+                    let _ = pidfd_send_signal(&pidfd, signal);
+                }
+            }
             if !fds[0].revents().is_empty() {
                 break;
             }
-            // A byte for each signal; there may be none any more.
-            let _ = (&self.told).read(&mut [0; 64]);
-            if self.terminated.swap(false, Ordering::Relaxed) {
-                // Of SIGINT the round has its own, from the terminal; this is for whoever is named.
-                self.interrupted.store(true, Ordering::Relaxed);
-                pidfd_send_signal(&pidfd, Signal::TERM).context("host: cannot end a round")?;
-            }
         }
-        round
-            .wait()
-            .context("host: cannot wait for a round")
-            .map(drop)
-    }
-
-    /// Outside of rounds a signal ends all of it.
-    pub(super) fn heed_signals(&self) -> anyhow::Result<()> {
-        let flags = [&self.interrupted, &self.terminated];
-        match flags.iter().any(|flag| flag.load(Ordering::Relaxed)) {
-            true => bail!("guest: ended by a signal: no policy was written"),
-            false => Ok(()),
-        }
-    }
-
-    /// What is typed on a terminal, until there is a signal.
-    pub(super) fn listen<'a>(&'a self, terminal: &'a File) -> Typed<'a> {
-        Typed {
-            ground: self,
-            terminal,
-        }
+        round.wait().context("host: cannot wait for a round")?;
+        Ok(is_ended)
     }
 
     /// Makes all copies what was copied.
@@ -280,36 +239,8 @@ impl Ground {
     }
 }
 
-/// See [`Ground::listen`].
-pub(super) struct Typed<'a> {
-    ground: &'a Ground,
-    terminal: &'a File,
-}
-
-impl Read for Typed<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let mut fds = [
-                PollFd::new(self.terminal, PollFlags::IN),
-                PollFd::new(&self.ground.told, PollFlags::IN),
-            ];
-            rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
-            let [is_typed, is_told] = fds.map(|fd| !fd.revents().is_empty());
-            self.ground.heed_signals().map_err(io::Error::other)?;
-            if is_told {
-                // Of one that a round has had.
-                let _ = (&self.ground.told).read(&mut [0; 64]);
-            } else if is_typed {
-                break;
-            }
-        }
-        let mut terminal = self.terminal;
-        terminal.read(buffer)
-    }
-}
-
 impl Input {
-    fn of_stdin(folder: &Path) -> anyhow::Result<Self> {
+    fn of_stdin(folder: &Path, signals: &Signals) -> anyhow::Result<Self> {
         let stdin = stdin();
         // A closed one is none.
         let Ok(about) = fstat(&stdin) else {
@@ -319,9 +250,9 @@ impl Input {
         if stdin.is_terminal() || kind == FileType::CharacterDevice {
             return Ok(Self::Inherited);
         }
+        let own = stdin.as_fd().try_clone_to_owned().map(File::from);
+        let mut own = own.context("host: cannot keep stdin")?;
         if kind == FileType::RegularFile {
-            let own = stdin.as_fd().try_clone_to_owned().map(File::from);
-            let mut own = own.context("host: cannot keep stdin")?;
             let at = own.stream_position();
             return Ok(Self::File(
                 own,
@@ -335,7 +266,8 @@ impl Input {
             );
         }
         let mut kept = tempfile::tempfile_in(folder).context("host: cannot keep stdin")?;
-        let read = io::copy(&mut stdin.lock().take(MOST_INPUT_BYTES + 1), &mut kept);
+        let all = signals.while_reading(&own).take(MOST_INPUT_BYTES + 1);
+        let read = io::copy(&mut { all }, &mut kept);
         match read.context("host: cannot keep stdin")? {
             0..=MOST_INPUT_BYTES => Ok(Self::File(kept, 0)),
             _ => bail!(

@@ -1,22 +1,30 @@
 //! What a policy grants, as far as it is known.
 
-use super::{changes::Changes, ground::Ground, name_of, secrets::Secrets};
+use super::{
+    changes::{Changes, outermost},
+    ground::Ground,
+    name_of,
+    secrets::Secrets,
+};
 use crate::{
     args::LearnArgs,
     commands::{
         init::project::Project,
-        policy_text::quoted,
+        policy_text::{path_value, quoted},
         why::remedy::{self, Missed},
     },
 };
 use palisade_network::address;
 use palisade_policy::{Access, ConnectGrant, FileGrant, HostPattern, Profile, visible};
-use palisade_process::plan::profile_files;
+use palisade_process::{
+    paths::{join, normalized},
+    plan::profile_files,
+};
 use palisade_wall::{HadFor, Report, Surroundings};
 use std::{
     collections::BTreeMap,
     fmt::Write,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 /// Who needed it first.
@@ -122,7 +130,7 @@ impl Learned {
 
     /// A path, as a list of `read`, `write`, `exec` or `ipc` has it.
     fn put_path(&mut self, key: &'static str, path: &Path, first: First) {
-        self.put(key, value_of(path), first);
+        self.put(key, path_value(path), first);
     }
 
     fn put(&mut self, key: &'static str, value: impl Into<String>, first: First) {
@@ -188,100 +196,97 @@ impl Learned {
 
     /// The same without what the run made no use of.
     pub(super) fn least(&self, report: &Report, changes: &Changes, written: Written) -> Self {
-        let mut least = self.clone();
-        let first_of = |place: &Path, purpose: HadFor| {
-            let mut had = report.had.iter();
-            let found =
-                had.find(|had| had.purpose == purpose && Path::new(&had.place).starts_with(place));
-            found.map(|had| had.process.name.clone())
-        };
+        let written = self.written(report, changes, written);
+        let mut least = self.without_given();
         let folder = self.project.as_path();
-        let is_given = |value: &str| {
-            let path = path_of(value);
-            path.is_some_and(|path| {
-                path.starts_with(folder) || OWN.iter().any(|own| path == Path::new(own))
-            })
-        };
-        for key in ["read", "write", "exec", "ipc"] {
-            if let Some(values) = least.grants.get_mut(key) {
-                values.retain(|value, _| !is_given(value));
-            }
-        }
-        let named = report.had.iter().filter(|had| had.purpose == HadFor::Write);
-        let named = named.map(|had| Path::new(&had.place));
-        let named = named
-            .filter(|_| written == Written::Named)
-            .filter(|folder| changes.has_folder(folder))
-            .filter_map(|place| Some(place.strip_prefix(folder).ok()?.to_owned()));
-        let written = changes.to_be_written(&named.collect());
-        let writer = first_of(folder, HadFor::Write);
         if written != [Path::new("")] {
-            least.put_path("read", folder, first_of(folder, HadFor::Read));
+            least.put_path("read", folder, first_of(report, folder, HadFor::Read));
         }
         for below in &written {
             let place = join(folder, below);
-            let first = first_of(&place, HadFor::Write).or_else(|| writer.clone());
+            let first = first_of(report, &place, HadFor::Write)
+                .or_else(|| first_of(report, folder, HadFor::Write));
             least.put_path("write", &place, first);
         }
-        let mut executed: BTreeMap<PathBuf, First> = BTreeMap::new();
+        let mut executed = self.executed(report, changes, &written);
+        for place in outermost(executed.keys().cloned().collect()) {
+            let first = executed.remove(&place).flatten();
+            least.put_path("exec", &place, first);
+        }
+        for (place, first) in self.met(report, &written) {
+            least.put_path("ipc", &place, first);
+        }
+        let surroundings = Surroundings::here(false);
+        (least.profiles).retain(|profile| is_used(*profile, report, changes, &surroundings));
+        least
+    }
+
+    /// Without what each round is given, whatever the command does.
+    fn without_given(&self) -> Self {
+        let is_given = |value: &str| {
+            let is_in = |folder: &Path| path_of(value).is_some_and(|path| path.starts_with(folder));
+            let is_own = || OWN.iter().any(|own| value == *own);
+            is_in(&self.project) || is_own()
+        };
+        let mut without = self.clone();
+        for key in ["read", "write", "exec", "ipc"] {
+            if let Some(values) = without.grants.get_mut(key) {
+                values.retain(|value, _| !is_given(value));
+            }
+        }
+        without
+    }
+
+    /// Folders of the project that are written to.
+    fn written(&self, report: &Report, changes: &Changes, written: Written) -> Vec<PathBuf> {
+        let named = had(report, HadFor::Write)
+            .filter(|_| written == Written::Named)
+            .map(|(place, _)| place)
+            .filter(|folder| changes.has_folder(folder))
+            .filter_map(|folder| Some(folder.strip_prefix(&self.project).ok()?.to_owned()));
+        changes.to_be_written(&named.collect())
+    }
+
+    /// Where something is executed or loaded, as `exec` names it.
+    fn executed(
+        &self,
+        report: &Report,
+        changes: &Changes,
+        written: &[PathBuf],
+    ) -> BTreeMap<PathBuf, First> {
         // The guest's own start is nobody's call.
         let program = report
             .command
             .first()
             .filter(|program| program.contains('/'));
-        let program = program.map(|program| normalized(&folder.join(program)));
-        let place = program.as_deref().and_then(Path::parent);
-        let place = place.and_then(|folder| self.place_to_execute(folder, &written));
-        executed.extend(place.map(|place| (place, Some("the command itself".into()))));
-        for had in &report.had {
-            let path = Path::new(&had.place);
-            let folder = match had.purpose {
-                // A folder that is not there is one of a PATH.
-                HadFor::Execute if changes.has_folder(path) => Some(path),
-                HadFor::Load if changes.is_left(path) => path.parent(),
-                _ => None,
-            };
-            let place = folder.and_then(|folder| self.place_to_execute(folder, &written));
-            if let Some(place) = place {
-                executed
-                    .entry(place)
-                    .or_insert_with(|| Some(had.process.name.clone()));
+        let program = program.map(|program| normalized(&self.project.join(program)));
+        let itself = program.as_deref().and_then(Path::parent);
+        let itself = itself.map(|folder| (folder, Some("the command itself".to_owned())));
+        // A folder that is not there is one of a PATH.
+        let started = had(report, HadFor::Execute).filter(|(folder, _)| changes.has_folder(folder));
+        let loaded = had(report, HadFor::Load).filter(|(file, _)| changes.is_left(file));
+        let loaded = loaded.filter_map(|(file, first)| Some((file.parent()?, first)));
+        let mut executed = BTreeMap::new();
+        for (folder, first) in itself.into_iter().chain(started).chain(loaded) {
+            if let Some(place) = self.place_to_execute(folder, written) {
+                executed.entry(place).or_insert(first);
             }
         }
-        for (place, first) in outermost(executed) {
-            least.put_path("exec", &place, first);
-        }
-        let met = report.had.iter().filter(|had| had.purpose == HadFor::Meet);
-        for had in met {
-            let folder = Path::new(&had.place);
-            let below = folder.strip_prefix(&self.project).ok();
-            // A folder that a fresh checkout has not is granted with the one that it has.
-            let place = match below {
-                Some(below) => written
-                    .iter()
-                    .find(|written| below.starts_with(written))
-                    .map(|written| join(&self.project, written)),
-                None => Some(folder.into()),
-            };
-            if let Some(place) = place {
-                let first = Some(had.process.name.clone());
-                least.put_path("ipc", &place, first);
+        executed
+    }
+
+    /// Where sockets and FIFOs are made. A folder that a fresh checkout has not is granted with the one that it has.
+    fn met(&self, report: &Report, written: &[PathBuf]) -> Vec<(PathBuf, First)> {
+        let place = |folder: &Path| match folder.strip_prefix(&self.project) {
+            Ok(below) => {
+                let around = written.iter().find(|written| below.starts_with(written));
+                around.map(|written| join(&self.project, written))
             }
-        }
-        let surroundings = Surroundings::here(false);
-        least.profiles.retain(|profile| {
-            let files = profile_files(*profile, &surroundings);
-            let is_had = |file: &FileGrant| {
-                let mut had = report.had.iter();
-                had.any(|had| Path::new(&had.place).starts_with(file.guest_path()))
-            };
-            // Others are variables alone: nobody sees who reads them.
-            match profile {
-                Profile::Git => changes.touch(Path::new(".git")),
-                _ => files.is_empty() || files.iter().any(is_had),
-            }
-        });
-        least
+            Err(_) => Some(folder.to_owned()),
+        };
+        let met = had(report, HadFor::Meet);
+        met.filter_map(|(folder, first)| Some((place(folder)?, first)))
+            .collect()
     }
 
     /// What `exec` names for a folder in which something was executed: a folder at the top of what is written, where it is
@@ -347,6 +352,35 @@ impl Learned {
     }
 }
 
+/// What a guest had for a purpose, and who had it first.
+fn had(report: &Report, purpose: HadFor) -> impl Iterator<Item = (&Path, First)> {
+    let had = report.had.iter().filter(move |had| had.purpose == purpose);
+    had.map(|had| (Path::new(&had.place), Some(had.process.name.clone())))
+}
+
+fn first_of(report: &Report, around: &Path, purpose: HadFor) -> First {
+    let mut below = had(report, purpose).filter(|(place, _)| place.starts_with(around));
+    below.next()?.1
+}
+
+/// Whether a guest had anything of what a profile shows. Of variables nobody sees who reads them.
+fn is_used(
+    profile: Profile,
+    report: &Report,
+    changes: &Changes,
+    surroundings: &Surroundings,
+) -> bool {
+    if profile == Profile::Git {
+        return changes.touch(Path::new(".git"));
+    }
+    let files = profile_files(profile, surroundings);
+    let is_had = |file: &FileGrant| {
+        let mut had = report.had.iter();
+        had.any(|had| Path::new(&had.place).starts_with(file.guest_path()))
+    };
+    files.is_empty() || files.iter().any(is_had)
+}
+
 /// Said of what the command line names.
 pub(super) const ASKED: &str = "as it was asked for";
 
@@ -363,50 +397,4 @@ fn access(key: &str) -> Option<Access> {
 pub(super) fn path_of(value: &str) -> Option<PathBuf> {
     let grant = FileGrant::parse(Access::Write, value, Path::new("/")).ok()?;
     Some(grant.host)
-}
-
-/// A path as lists of files have it.
-pub(super) fn value_of(path: &Path) -> String {
-    let grant = FileGrant {
-        access: Access::Write,
-        host: path.into(),
-        guest: None,
-    };
-    grant.to_string()
-}
-
-/// Those that do not lie in another one.
-fn outermost(places: BTreeMap<PathBuf, First>) -> BTreeMap<PathBuf, First> {
-    let mut outermost: BTreeMap<PathBuf, First> = BTreeMap::new();
-    // A folder comes before what lies in it.
-    for (place, first) in places {
-        if !place
-            .ancestors()
-            .any(|around| outermost.contains_key(around))
-        {
-            outermost.insert(place, first);
-        }
-    }
-    outermost
-}
-
-/// Without `.` and `..`, by its words.
-fn normalized(path: &Path) -> PathBuf {
-    let mut normalized = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(normalized.pop()),
-            Component::CurDir => {}
-            part => normalized.push(part),
-        }
-    }
-    normalized
-}
-
-/// Without a slash behind what has nothing below.
-pub(super) fn join(folder: &Path, below: &Path) -> PathBuf {
-    match below == Path::new("") {
-        true => folder.into(),
-        false => folder.join(below),
-    }
 }

@@ -1,32 +1,34 @@
 //! What is granted to nobody, and folders that hold it.
 
+use crate::commands::disk::Disk;
 use palisade_policy::visible;
-use palisade_process::{
-    Kind, LocalMounts,
-    places::{self, Advice},
-};
+use palisade_process::{Kind, places::Advice};
 use std::{
+    cell::Cell,
     fs,
     path::{Path, PathBuf},
 };
 
-/// A folder with more in it is not looked through.
+/// More files than these are not looked at, of all that one round asks for: a guest may name many folders.
 const MOST: usize = 20_000;
 
-/// Keys and passwords by where they lie and how they are called.
+/// Keys and passwords, by where they lie and how they are called.
 pub(super) struct Secrets {
-    mounts: LocalMounts,
-    home: Option<PathBuf>,
+    disk: Disk,
+    /// How many more are looked at in this round.
+    left: Cell<usize>,
 }
 
 impl Secrets {
     pub(super) fn of_this_machine() -> Self {
-        let mounts = LocalMounts::here();
-        let home = std::env::home_dir().and_then(|home| mounts.look(&home));
         Self {
-            home: home.map(|home| home.canonical),
-            mounts,
+            disk: Disk::here(),
+            left: Cell::new(MOST),
         }
+    }
+
+    pub(super) fn begin_round(&self) {
+        self.left.set(MOST);
     }
 
     /// Why something is granted to nobody: for what it is, or what lies in it. A link in it is nothing: what it leads to is not
@@ -38,16 +40,16 @@ impl Secrets {
                 "{} is kept from everybody",
                 visible(&secret.to_string_lossy())
             )),
-            Err(TooMuch) => Some("there is more in it than can be looked through".into()),
+            Err(TooMuch) => Some("there is more in it than is looked through".into()),
         }
     }
 
     /// The first that is found in a folder, or the path itself.
     fn first_in(&self, path: &Path) -> Result<Option<PathBuf>, TooMuch> {
         let mut open = vec![path.to_owned()];
-        let mut left = MOST;
         while let Some(path) = open.pop() {
-            left = left.checked_sub(1).ok_or(TooMuch)?;
+            let left = self.left.get().checked_sub(1).ok_or(TooMuch)?;
+            self.left.set(left);
             match self.is_folder(&path) {
                 None => return Ok(Some(path)),
                 Some(false) => continue,
@@ -56,20 +58,20 @@ impl Secrets {
             let Ok(entries) = fs::read_dir(&path) else {
                 return Ok(Some(path));
             };
-            for entry in entries.flatten() {
-                if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-                    open.push(entry.path());
-                }
-            }
+            let entries = entries.flatten();
+            let is_link =
+                |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            let others = entries.filter(|entry| !is_link(entry));
+            // No more than may be looked at.
+            open.extend(others.map(|entry| entry.path()).take(left + 1));
         }
         Ok(None)
     }
 
     /// None where it is kept from everybody, or is another one than it was by this name.
     fn is_folder(&self, path: &Path) -> Option<bool> {
-        let found = self.mounts.look(path)?;
-        match places::judge(&found, self.home.as_deref()) {
-            _ if found.canonical != path => None,
+        let found = self.disk.itself(path)?;
+        match self.disk.judge(&found) {
             Advice::Refuse(_) => None,
             Advice::Grant | Advice::Nothing => Some(found.kind == Kind::Folder),
         }
@@ -77,14 +79,10 @@ impl Secrets {
 
     /// Why a folder is no project.
     pub(super) fn refuse_project(&self, project: &Path) -> Option<&'static str> {
-        let found = self.mounts.look(project)?;
-        let holds_home = self
-            .home
-            .as_ref()
-            .is_some_and(|home| home.starts_with(project));
-        match places::judge(&found, self.home.as_deref()) {
+        let found = self.disk.itself(project)?;
+        match self.disk.judge(&found) {
             Advice::Refuse(why) => Some(why),
-            _ if holds_home => Some("it holds your home"),
+            _ if self.disk.holds_home(project) => Some("it holds your home"),
             _ => None,
         }
     }

@@ -22,7 +22,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 const MOST_POLICY_BYTES: u64 = 4 << 20;
 
 /// A list of a policy's `[grants]`, and what is to stand in it.
-pub(in crate::commands) type Value<'a> = (&'a str, &'a str);
+pub(in crate::commands) type Value = (&'static str, String);
 
 /// Asks about each grant, unless all are agreed to, and writes those with a yes.
 pub(super) fn apply(file: &Path, missed: &[Missed], agrees: bool) -> anyhow::Result<u8> {
@@ -63,7 +63,7 @@ pub(super) fn apply(file: &Path, missed: &[Missed], agrees: bool) -> anyhow::Res
 }
 
 /// Adds values that a file has not, and says how many. Nobody is asked.
-pub(in crate::commands) fn merge(file: &Path, wanted: &[Value<'_>]) -> anyhow::Result<()> {
+pub(in crate::commands) fn merge(file: &Path, wanted: &[Value]) -> anyhow::Result<()> {
     let shown = visible(&file.to_string_lossy()).into_owned();
     let (text, new) = new_to(file, wanted)?;
     match new.is_empty() {
@@ -74,19 +74,19 @@ pub(in crate::commands) fn merge(file: &Path, wanted: &[Value<'_>]) -> anyhow::R
 }
 
 /// A file's text, and those values that it has not.
-pub(in crate::commands) fn new_to<'a>(
+pub(in crate::commands) fn new_to(
     file: &Path,
-    wanted: &[Value<'a>],
-) -> anyhow::Result<(String, Vec<Value<'a>>)> {
+    wanted: &[Value],
+) -> anyhow::Result<(String, Vec<Value>)> {
     let shown = visible(&file.to_string_lossy()).into_owned();
     let text = read_text(file).with_context(|| format!("usage: cannot read {shown}"))?;
     let document = parse(&text, &shown)?;
     let new = wanted.iter().filter(|value| !has(&document, value));
-    let new = new.copied().collect();
+    let new = new.cloned().collect();
     Ok((text, new))
 }
 
-fn add_all(file: &Path, text: &str, wanted: &[Value<'_>], shown: &str) -> anyhow::Result<()> {
+fn add_all(file: &Path, text: &str, wanted: &[Value], shown: &str) -> anyhow::Result<()> {
     let edited = edit(text, wanted, shown)?;
     check(&edited, file, shown)?;
     replace(file, text, &edited).with_context(|| format!("host: cannot write {shown}"))?;
@@ -157,7 +157,7 @@ fn without_granted(text: &str, missed: &[Missed], shown: &str) -> anyhow::Result
     Ok(new.cloned().collect())
 }
 
-fn has(document: &DocumentMut, (key, value): &Value<'_>) -> bool {
+fn has(document: &DocumentMut, (key, value): &Value) -> bool {
     let grants = document.get("grants").and_then(Item::as_table_like);
     let list = grants.and_then(|grants| grants.get(key)?.as_array());
     list.is_some_and(|list| holds(list, value))
@@ -173,7 +173,7 @@ fn holds(list: &Array, value: &str) -> bool {
 }
 
 /// The text with these grants in it.
-fn edit(text: &str, wanted: &[Value<'_>], shown: &str) -> anyhow::Result<String> {
+fn edit(text: &str, wanted: &[Value], shown: &str) -> anyhow::Result<String> {
     let mut document = parse(text, shown)?;
     let grants = document
         .entry("grants")
@@ -190,10 +190,10 @@ fn edit(text: &str, wanted: &[Value<'_>], shown: &str) -> anyhow::Result<String>
     Ok(document.to_string())
 }
 
-fn add(grants: &mut dyn TableLike, (key, value): &Value<'_>) -> anyhow::Result<()> {
+fn add(grants: &mut dyn TableLike, (key, value): &Value) -> anyhow::Result<()> {
     let list = grants.entry(key).or_insert(Array::new().into());
     let list = list.as_array_mut().context("it is no list")?;
-    let mut value = toml_edit::Value::from(*value);
+    let mut value = toml_edit::Value::from(value);
     match take_end(list) {
         // A line of its own, where the others have one, behind what is said of the last.
         Some(end) => {

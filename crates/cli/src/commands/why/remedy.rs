@@ -4,12 +4,9 @@
 //! remedy.
 
 use super::opens;
-use crate::denial;
+use crate::{commands::disk::Disk, denial};
 use palisade_policy::{Access, ConnectGrant, FileGrant, ListenGrant, visible};
-use palisade_process::{
-    Found, Host, Kind, LocalMounts, ThisHost,
-    places::{self, Advice},
-};
+use palisade_process::{Host, Kind, ThisHost, places::Advice};
 use palisade_wall::{Denial, Report};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -74,8 +71,8 @@ impl Missed {
     }
 
     /// As a policy's list has it.
-    pub(in crate::commands) fn as_value(&self) -> super::apply::Value<'_> {
-        (self.key, &self.value)
+    pub(in crate::commands) fn as_value(&self) -> super::apply::Value {
+        (self.key, self.value.clone())
     }
 
     /// Whether it allows what was denied here.
@@ -131,7 +128,7 @@ pub(in crate::commands) fn each_missed(report: &Report) -> Vec<Missed> {
 
 /// Many in one folder of this machine as the folder.
 pub(in crate::commands) fn folded(all: Vec<Missed>) -> Vec<Missed> {
-    fold(all, &Disk::new())
+    fold(all, &Disk::here())
 }
 
 /// What lies in folders that may be granted whole.
@@ -140,37 +137,17 @@ trait Folders {
     fn entries(&self, folder: &Path) -> Option<Vec<(PathBuf, bool)>>;
 }
 
-/// This machine's, as far as nobody else is asked.
-struct Disk {
-    mounts: LocalMounts,
-    home: Option<PathBuf>,
-}
-
-impl Disk {
-    fn new() -> Self {
-        let mounts = LocalMounts::here();
-        let home = std::env::home_dir().and_then(|home| mounts.look(&home));
-        Self {
-            home: home.map(|home| home.canonical),
-            mounts,
-        }
-    }
-
-    fn look(&self, path: &Path) -> Option<Found> {
-        let found = self.mounts.look(path)?;
-        let is_itself = found.canonical == path;
-        let is_advised = places::judge(&found, self.home.as_deref()) == Advice::Grant;
-        (is_itself && is_advised).then_some(found)
-    }
-}
-
 impl Folders for Disk {
     fn entries(&self, folder: &Path) -> Option<Vec<(PathBuf, bool)>> {
-        self.look(folder)?;
+        let advised = |path: &Path| {
+            let found = self.itself(path)?;
+            (self.judge(&found) == Advice::Grant).then_some(found)
+        };
+        advised(folder)?;
         let entries = ThisHost.entries(folder).into_iter();
         let paths = entries.map(|entry| folder.join(entry.name));
         let judged = paths.map(|path| {
-            let found = self.look(&path);
+            let found = advised(&path);
             (path, found.is_some_and(|found| found.kind == Kind::File))
         });
         Some(judged.collect())
