@@ -225,8 +225,7 @@ impl Learned {
     fn without_given(&self) -> Self {
         let is_given = |value: &str| {
             let is_in = |folder: &Path| path_of(value).is_some_and(|path| path.starts_with(folder));
-            let is_own = || OWN.iter().any(|own| value == *own);
-            is_in(&self.project) || is_own()
+            is_in(&self.project) || OWN.contains(&value)
         };
         let mut without = self.clone();
         for key in ["read", "write", "exec", "ipc"] {
