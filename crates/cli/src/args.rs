@@ -4,7 +4,7 @@ use crate::help;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use palisade_command_line::args::{BenchArgs, CostArgs, GuestArgs, PolicyArgs};
-use palisade_policy::Profile;
+use palisade_policy::{ConnectGrant, EnvGrant, ListenGrant, Profile};
 use std::{ffi::OsString, path::PathBuf};
 
 /// Run code you do not trust behind the thinnest wall that holds it.
@@ -219,13 +219,13 @@ pub(crate) struct LearnArgs {
     pub(crate) allow_network: bool,
     /// Grant a connection from the first round on
     #[arg(long, short, value_name = "PROTO://HOST:PORTS")]
-    pub(crate) connect: Vec<String>,
+    pub(crate) connect: Vec<ConnectGrant>,
     /// Grant a listener from the first round on
     #[arg(long, value_name = "PROTO://ADDRESS:PORTS")]
-    pub(crate) listen: Vec<String>,
-    /// Grant an environment variable
+    pub(crate) listen: Vec<ListenGrant>,
+    /// Grant an environment variable; with a value, that stands in the policy
     #[arg(long, short, value_name = "NAME[=VALUE]")]
-    pub(crate) env: Vec<String>,
+    pub(crate) env: Vec<EnvGrant>,
     /// Begin with a profile, beside those of the tools that the project's files name
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Vec<Profile>,

@@ -56,6 +56,7 @@ cases![
     a_socket_of_its_own,
     places_for_no_policy,
     another_place_for_the_policy,
+    values_that_are_none,
     a_home_is_no_project,
     the_project_is_never_executed_outside,
 ];
@@ -546,6 +547,8 @@ fn what_is_written_is_what_was_proved(fixture: &Fixture) {
     ];
     tells(&palisade(fixture, &words).run(), 0, &[]);
     assert_eq!(policy(fixture), ["write .", "protect policy.toml"]);
+    let text = fixture.read("project/policy.toml");
+    assert!(text.contains("# Behind less it did not end well"), "{text}");
 }
 
 fn a_proof_that_is_interrupted_is_none(fixture: &Fixture) {
@@ -877,6 +880,18 @@ fn another_place_for_the_policy(fixture: &Fixture) {
     )
     .run()
     .is(0);
+}
+
+fn values_that_are_none(fixture: &Fixture) {
+    for (flag, value) in [
+        ("--connect", "nonsense"),
+        ("--listen", "tcp://127.0.0.1:x"),
+        ("--env", "=x"),
+        ("--profile", "cobol"),
+    ] {
+        let outcome = learn(fixture, &[flag, value], &["true"]);
+        outcome.refuses(&["policy: ", flag, value]);
+    }
 }
 
 fn a_home_is_no_project(fixture: &Fixture) {

@@ -25,6 +25,8 @@ use toml_edit::{DocumentMut, Item};
 
 /// The lists of `[grants]`, in their order.
 const KEYS: [&str; 7] = ["read", "write", "exec", "ipc", "env", "listen", "connect"];
+/// Said of a policy that is wider than what was seen of the command.
+const LOOSE: &str = "\n# Behind less it did not end well: nothing but this policy is protected, there are no limits, and it may hold more than is needed.";
 /// What is told of at most, of what was not granted.
 const MOST_TOLD: usize = 32;
 /// A limit on memory is a power of two, and so many times what was used at least.
@@ -191,8 +193,9 @@ impl Draft<'_> {
         writeln!(
             f,
             "# What `{command}` needs, by `palisade learn`: {proof}.\n\
-             # What is not granted is denied. Names of programs are of whoever was the first.\n#\n\
+             # What is not granted is denied. Names of programs are of whoever was the first.{}\n#\n\
              #     palisade run --policy {} -- {command}\n",
+            if self.is_strict { "" } else { LOOSE },
             visible(&quote(&file))
         )
     }

@@ -103,10 +103,8 @@ impl Ground {
     /// The project, for who reads what is done with it.
     pub(super) fn told(&self) -> String {
         let left_out = match self.project.left_out() {
-            0 => String::new(),
-            count => {
-                format!(" (without {count} sockets, devices, or files that are not yours to read)")
-            }
+            0 => "",
+            _ => " (without sockets, devices, and files that are not yours to read)",
         };
         format!("{}{left_out}", self.project.source().display())
     }

@@ -109,15 +109,9 @@ impl Learned {
         for place in [folder, Path::new(OWN[0]), Path::new(OWN[1])] {
             learned.put_path("exec", place, None);
         }
-        for (key, values) in [
-            ("connect", &args.connect),
-            ("listen", &args.listen),
-            ("env", &args.env),
-        ] {
-            for value in values {
-                learned.put(key, value, Some(ASKED.into()));
-            }
-        }
+        learned.put_asked("connect", &args.connect);
+        learned.put_asked("listen", &args.listen);
+        learned.put_asked("env", &args.env);
         learned
     }
 
@@ -131,6 +125,12 @@ impl Learned {
     /// A path, as a list of `read`, `write`, `exec` or `ipc` has it.
     fn put_path(&mut self, key: &'static str, path: &Path, first: First) {
         self.put(key, path_value(path), first);
+    }
+
+    fn put_asked(&mut self, key: &'static str, values: &[impl ToString]) {
+        for value in values {
+            self.put(key, value.to_string(), Some(ASKED.into()));
+        }
     }
 
     fn put(&mut self, key: &'static str, value: impl Into<String>, first: First) {
@@ -334,17 +334,18 @@ impl Learned {
         let shown: Vec<_> = (self.profiles.iter().filter(shows))
             .map(|profile| profile.name())
             .collect();
-        let caches = match shown.is_empty() {
-            true => String::new(),
-            false => format!(", what {} has fetched", shown.join(", ")),
+        let seen = match shown.is_empty() {
+            true => " and the system".to_owned(),
+            false => format!(", the system and what {} has fetched", shown.join(", ")),
         };
-        let network = match (args.allow_network, args.connect.is_empty()) {
-            (true, _) => "all of the network that it asks for",
-            (false, false) => "the network that was named",
-            (false, true) => "no network",
+        let names_network = !args.connect.is_empty() || !args.listen.is_empty();
+        let network = match (args.allow_network, names_network) {
+            (true, _) => "all of the public network that it asks for",
+            (false, true) => "the network that was named",
+            (false, false) => "no network",
         };
         format!(
-            "{} runs in a copy of {}, which is thrown away; it sees that, the system{caches}, and has {network}",
+            "{} runs in a copy of {}, which is thrown away; it sees that{seen}, and has {network}",
             visible(&args.guest.program().to_string_lossy()),
             ground.told()
         )
