@@ -5,7 +5,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use palisade_command_line::args::{BenchArgs, CostArgs, GuestArgs, PolicyArgs};
 use palisade_policy::{ConnectGrant, EnvGrant, ListenGrant, Profile};
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Run code you do not trust behind the thinnest wall that holds it.
 ///
@@ -157,11 +157,37 @@ pub(crate) struct RunArgs {
     /// Tell of files that the guest asks for and is not granted. Each call that names a file takes longer for it
     #[arg(long, help_heading = "Report")]
     pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
     // For `palisade learn`, which tells of it itself.
     #[arg(long, hide = true)]
     pub(crate) untold: bool,
     #[command(flatten)]
     pub(crate) guest: GuestArgs,
+}
+
+// Who is asked.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Questions")]
+pub(crate) struct AskArgs {
+    /// Ask on the terminal about connections that no grant covers, while the guest waits
+    #[arg(long, group = "asker")]
+    pub(crate) ask: bool,
+    /// Ask PROGRAM instead: questions are lines of its input, and its output's the answers, in JSON
+    #[arg(long, value_name = "PROGRAM", group = "asker", value_hint = ValueHint::ExecutablePath)]
+    pub(crate) ask_program: Option<PathBuf>,
+    /// Ask whoever listens at the local socket PATH, by the same lines
+    #[arg(long, value_name = "PATH", group = "asker", value_hint = ValueHint::FilePath)]
+    pub(crate) ask_socket: Option<PathBuf>,
+    /// No answer for so long means no
+    #[arg(long, value_name = "TIME", value_parser = palisade_policy::value::parse_duration, default_value = "2m", requires = "asker")]
+    pub(crate) ask_time: Duration,
+}
+
+impl AskArgs {
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.ask || self.ask_program.is_some() || self.ask_socket.is_some()
+    }
 }
 
 // `palisade explain`.

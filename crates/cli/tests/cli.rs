@@ -4,6 +4,7 @@
 //! first half is reported as ignored.
 
 mod cli {
+    pub(crate) mod ask;
     pub(crate) mod bad_input;
     pub(crate) mod bench;
     pub(crate) mod cleanup;
@@ -64,6 +65,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 /// All cases, by the module they stand in.
 const MODULES: &[(&str, &[Case])] = &[
+    ("ask", cli::ask::CASES),
     ("bad_input", cli::bad_input::CASES),
     ("bench", cli::bench::CASES),
     ("cleanup", cleanup::CASES),

@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard},
+    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use palisade_policy::{HostName, Transport};
@@ -98,6 +98,16 @@ impl Gate {
         self.network().is_granted_for_tcp(address)
     }
 
+    /// See [`Network::allow_connect`].
+    pub fn allow_connect(&self, transport: Transport, to: SocketAddr) {
+        self.change().allow_connect(transport, to);
+    }
+
+    /// See [`Network::allow_listen`].
+    pub fn allow_listen(&self, transport: Transport, at: SocketAddr) {
+        self.change().allow_listen(transport, at);
+    }
+
     /// The rules as they are now.
     pub fn network(&self) -> RwLockReadGuard<'_, Network> {
         // Nothing panics between two changes of one value, so that a poisoned lock holds a whole
@@ -107,8 +117,12 @@ impl Gate {
 
     /// See [`Network::pin`]. Returns the new lines of the hosts file if they changed.
     pub fn pin(&self, name: &HostName, addresses: &[IpAddr]) -> Option<String> {
-        let mut network = self.network.write().unwrap_or_else(PoisonError::into_inner);
+        let mut network = self.change();
         let changed = network.pin(name, addresses);
         changed.then(|| network.hosts_file()).flatten()
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, Network> {
+        self.network.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,6 +25,7 @@ pub mod proxy;
 mod question;
 mod refresh;
 mod refusal;
+mod stand_ins;
 mod sys;
 mod wait;
 mod withheld;
@@ -37,7 +38,8 @@ pub use network::{
 };
 pub use observation::{Call, Observation, Observations, Process, Target};
 pub use proxy::{Listening, Proxy};
-pub use question::Asked;
+pub use question::{Asked, answer as answer_question};
 pub use refresh::Refresh;
 pub use refusal::{HelloFault, ProxyRefusal, Reason, Refusal, RequestFault};
+pub use stand_ins::StandIns;
 pub use withheld::{Withheld, is_withheld};

@@ -13,7 +13,7 @@ pub use rule::{
 
 use std::net::{IpAddr, SocketAddr};
 
-use palisade_policy::{HostName, Transport};
+use palisade_policy::{HostName, IpNetwork, Ports, Transport};
 use serde::Serialize;
 
 use crate::address;
@@ -40,6 +40,9 @@ pub struct Network {
     pub name_servers: Vec<SocketAddr>,
     /// Where the guest may listen, in the order it was written.
     pub listen: Vec<ListenRule>,
+    /// Whoever started the guest is asked about what no rule covers, so that any call may come to be allowed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub asks: bool,
 }
 
 /// Which calls of a transport can be allowed at all.
@@ -63,14 +66,15 @@ impl Network {
     /// Which calls of this transport can be allowed at all.
     pub fn uses(&self, transport: Transport) -> Uses {
         Uses {
-            connect: self
+            connect: self.asks
+                || self
                 .addresses
                 .iter()
                 .any(|rule| rule.transport == transport)
                 || self.names.iter().any(|rule| rule.transport == transport)
                 || !self.public.is_empty()
                 || transport == Transport::Tcp && self.needs_proxy(),
-            listen: self.listen.iter().any(|rule| rule.transport == transport),
+            listen: self.asks || self.listen.iter().any(|rule| rule.transport == transport),
         }
     }
 
@@ -81,7 +85,7 @@ impl Network {
 
     /// Whether names are looked up while the guest runs.
     pub fn has_names(&self) -> bool {
-        !self.pins.is_empty() || self.needs_proxy()
+        self.asks || !self.pins.is_empty() || self.needs_proxy()
     }
 
     /// The lines that the guest's `/etc/hosts` has for granted names, as `ADDRESS NAME`; `None`
@@ -112,6 +116,47 @@ impl Network {
     pub fn ready_listeners(&self) -> Vec<ReadyListener> {
         let rules = self.listen.iter().filter(|rule| rule.ready);
         rules.filter_map(ListenRule::ready_listener).collect()
+    }
+
+    /// Allows connections and datagrams to this one address from now on.
+    pub fn allow_connect(&mut self, transport: Transport, to: SocketAddr) {
+        let to = address::destination(to);
+        self.addresses.push(AddressRule {
+            transport,
+            network: IpNetwork::of_address(to.ip()),
+            scope: address::scope_of(to),
+            ports: Ports::one(to.port()),
+        });
+    }
+
+    /// Allows the guest to bind this address, and to listen there. Port 0 is one that the kernel picks.
+    pub fn allow_listen(&mut self, transport: Transport, at: SocketAddr) {
+        let at = address::canonical(at);
+        self.listen.push(ListenRule {
+            transport,
+            place: ListenPlace::At(at.ip(), address::scope_of(at)),
+            ports: match at.port() {
+                0 => Ports::KERNEL_PICKS,
+                port => Ports::one(port),
+            },
+            host_port: None,
+            ready: false,
+        });
+    }
+
+    /// Whether the name itself is granted at this port, and the addresses that it stands for then.
+    pub fn addresses_of(
+        &self,
+        transport: Transport,
+        name: &HostName,
+        port: u16,
+    ) -> Option<Vec<IpAddr>> {
+        let mut rules = self.names.iter();
+        let is_granted = rules.any(|rule| {
+            rule.transport == transport && rule.name == *name && rule.ports.contains(port)
+        });
+        let pins = self.pins.iter().find(|pins| pins.name == *name);
+        Some(pins.filter(|_| is_granted)?.addresses.clone())
     }
 
     /// Takes a name's new addresses. Those that it no longer has stay pinned until the next call:

@@ -1,6 +1,7 @@
 //! What a guest asks a name server, read from the message that it sent: bytes of its own choice.
 
 use palisade_policy::HostName;
+use std::net::Ipv4Addr;
 
 /// A message of one question (RFC 1035, section 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,40 @@ impl Asked {
         let name = name.filter(|_| is_of_address);
         Some(name.map_or(Self::Other, Self::Name))
     }
+}
+
+/// The answer to a question that [`Asked::read`] has read: a name stands for `address`, and nothing else is known of any.
+/// It holds for as long as the guest runs, which may as well ask again.
+pub fn answer(question: &[u8], address: Option<Ipv4Addr>) -> Option<Vec<u8>> {
+    const RESPONSE: u8 = 0x80;
+    const WANTS_RECURSION: u8 = 0x01;
+    const HAS_RECURSION: u8 = 0x80;
+    const SERVER_FAILED: u8 = 2;
+    const TTL_S: u32 = 1;
+    /// Where the name of the question stands.
+    const POINTER: [u8; 2] = [0xc0, 12];
+    let (header, mut rest) = question.split_first_chunk::<12>()?;
+    let [i, d, flags, ..] = *header;
+    let name = read_name(&mut rest)?;
+    let (kind_and_class, rest) = rest.split_first_chunk::<4>()?;
+    let is_of_a = kind_and_class[..2] == A.to_be_bytes();
+    let address = address.filter(|_| is_of_a && name.is_some());
+    let code = match name {
+        Some(_) => 0,
+        None => SERVER_FAILED,
+    };
+    let flags = [RESPONSE | flags & WANTS_RECURSION, HAS_RECURSION | code];
+    let answers = u8::from(address.is_some());
+    let mut message = vec![i, d, flags[0], flags[1], 0, 1, 0, answers, 0, 0, 0, 0];
+    message.extend_from_slice(&question[12..question.len() - rest.len()]);
+    if let Some(address) = address {
+        message.extend(POINTER);
+        message.extend(kind_and_class);
+        message.extend(TTL_S.to_be_bytes());
+        message.extend(4u16.to_be_bytes());
+        message.extend(address.octets());
+    }
+    Some(message)
 }
 
 impl Asked {
@@ -115,6 +150,30 @@ mod tests {
             question(&[], A),
         ] {
             assert_eq!(Asked::read(&message), Some(Asked::Other), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_answered_with_one_address_of_version_4() {
+        let stands_for = Some(Ipv4Addr::new(198, 18, 0, 7));
+        let asked = question(&[b"a", b"example"], A);
+        let message = answer(&asked, stands_for).unwrap();
+        let (header, rest) = message.split_at(12);
+        assert_eq!(header, [7, 7, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+        let (echoed, found) = rest.split_at(asked.len() - 12);
+        assert_eq!(echoed, &asked[12..]);
+        let expected = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 198, 18, 0, 7];
+        assert_eq!(found, expected);
+        for nothing in [
+            answer(&question(&[b"a", b"example"], AAAA), stands_for),
+            answer(&asked, None),
+            answer(&question(&[b"a b"], A), stands_for),
+        ] {
+            let message = nothing.unwrap();
+            assert_eq!((message[7], message[2]), (0, 0x81));
+        }
+        for length in 0..asked.len() {
+            assert_eq!(answer(&asked[..length], stands_for), None, "{length}");
         }
     }
 

@@ -59,6 +59,10 @@ pub enum Reason {
     NotListenable,
     /// The socket is bound nowhere, so that it would listen at every interface.
     Unbound,
+    /// Whoever started the guest was asked, and said no or nothing.
+    Declined,
+    /// The name may be reached, and has no address that this machine finds.
+    Unfound,
     /// A name that a name server was asked, but not seen in the question.
     Unseen,
     /// The proxy for wildcards refused.
@@ -89,10 +93,35 @@ impl fmt::Display for Reason {
             Self::Unbound => {
                 f.write_str("the socket is bound to no address and would listen at every interface")
             }
+            Self::Declined => f.write_str("whoever was asked did not allow it"),
+            Self::Unfound => f.write_str("this machine finds no address of that name"),
             Self::Unseen => f.write_str(
                 "no name server answers a guest, and which name it was could not be seen",
             ),
             Self::Proxy(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl Reason {
+    /// Whether it is worth a question: whether the one who started the guest could have granted just that.
+    pub fn may_be_asked(&self) -> bool {
+        match self {
+            Self::NotGranted
+            | Self::OtherPort
+            | Self::OtherTransport(_)
+            | Self::Special(_)
+            | Self::BehindName(_)
+            | Self::NotBindable
+            | Self::NotListenable => true,
+            Self::OtherInterface
+            | Self::OfOperators
+            | Self::PortZero
+            | Self::Unbound
+            | Self::Declined
+            | Self::Unfound
+            | Self::Unseen
+            | Self::Proxy(_) => false,
         }
     }
 }

@@ -26,6 +26,7 @@
 //!   one that answers. So no guest's calls wait for another's, however much or long those take.
 //! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
 
+mod ask;
 pub mod boundary;
 mod budget;
 mod call;
@@ -59,6 +60,7 @@ use crate::{
     },
     wire,
 };
+use ask::{Asking, Ticket};
 use budget::{Budget, Meter};
 use call::{Answer, Brokered};
 use files::Watch;
@@ -67,6 +69,7 @@ use inner::InnerPort;
 use local::Performer;
 use lookups::Asked;
 use maker::Maker;
+use palisade_wall::Granted;
 use palisade_network::{
     Gate, Listening, Observation, Observations, Refresh,
     address::canonical,
@@ -81,16 +84,17 @@ use rustix::{
     net::SendFlags,
 };
 use std::{
+    cell::Cell,
     ffi::OsString,
     io,
     net::SocketAddr,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How long the end of a domain waits for the end of its broker. It does not take long, but closing what
@@ -102,6 +106,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Prepared {
     gate: Arc<Gate>,
     observations: Arc<Observations>,
+    /// Where whoever started the guest is asked, and for how long.
+    questions: Option<(OwnedFd, Duration)>,
     /// Where there are names: who is asked for them, and where that arrives.
     names: Option<(Arc<RemoteResolver>, Asked)>,
     proxy: Option<proxy::Prepared>,
@@ -128,6 +134,8 @@ struct Shared {
     observations: Arc<Observations>,
     /// Where the guest finds names below a wildcard.
     proxy: Option<Arc<proxy::Served>>,
+    /// What no grant covers is asked about.
+    asking: Option<Arc<Asking>>,
     performer: Performer,
     inner: InnerPort,
     maker: Maker,
@@ -156,6 +164,10 @@ pub(crate) struct Observed {
     pub(crate) more: u64,
     /// Files.
     pub(crate) files: Notes,
+    /// What was granted meanwhile.
+    pub(crate) granted: Vec<Granted>,
+    /// What was refused without a question, where there were too many.
+    pub(crate) unasked: u64,
     /// Processor time of the threads that answered its calls.
     pub(crate) answering: Duration,
 }
@@ -166,7 +178,11 @@ impl Prepared {
     /// # Errors
     ///
     /// When the proxy can't listen.
-    pub(crate) fn of(plan: &Plan, machine: &Machine) -> io::Result<Option<Self>> {
+    pub(crate) fn of(
+        plan: &Plan,
+        machine: &Machine,
+        questions: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Option<Self>> {
         if !plan.is_brokered() {
             return Ok(None);
         }
@@ -176,7 +192,9 @@ impl Prepared {
             let (asker, asked) = service::connect()?;
             names = Some((Arc::new(asker), Asked::Waiting(asked)));
         }
+        let questions = questions.map(|channel| channel.try_clone_to_owned());
         Ok(Some(Self {
+            questions: questions.transpose()?.zip(plan.asks),
             proxy: Listening::begin(&gate)?.map(proxy::Prepared::Listening),
             gate,
             observations: Arc::new(Observations::of_refusals()),
@@ -227,9 +245,13 @@ impl Prepared {
         maker.begin()?;
         let walls = Kept::of_broker(plan.is_watched()).walls(None);
         let walls = walls.map_err(io::Error::other)?;
-        let (mut asked, mut proxy, mut names) = (None, None, None);
+        let (mut asked, mut proxy, mut names, mut asking) = (None, None, None, None);
         if let Some((asker, answered)) = self.names {
             asked = Some(answered);
+            if let Some((channel, patience)) = self.questions {
+                let begun = Asking::new(channel, patience, Arc::clone(&asker))?;
+                asking = Some(Arc::new(begun));
+            }
             if let Some(prepared) = self.proxy {
                 let seen = &self.observations;
                 let served = prepared.serve(&self.gate, &asker, seen, self.landlock_abi)?;
@@ -246,6 +268,7 @@ impl Prepared {
             gate: self.gate,
             observations: self.observations,
             proxy,
+            asking,
             performer: Performer::new(Arc::clone(socket), plan, layout),
             inner: InnerPort::new(plan.inner_port),
             has_network: plan.has_brokered_network(),
@@ -317,7 +340,11 @@ impl Broker {
         self.shared.maker.wait();
         let (different, more) = self.shared.observations.drain();
         let watch = self.shared.watch.as_ref();
+        let asking = self.shared.asking.as_ref();
+        let (granted, unasked) = asking.map(|asking| asking.finish()).unwrap_or_default();
         Observed {
+            granted,
+            unasked,
             different,
             more,
             files: watch.map(Watch::finish).unwrap_or_default(),
@@ -327,6 +354,11 @@ impl Broker {
 }
 
 impl Shared {
+    /// Whether signals take no call back that is answered: see `notifies::WATCHER`.
+    fn keeps_calls(&self) -> bool {
+        self.watch.is_some() || self.asking.is_some()
+    }
+
     /// Tells the proxy of a connection that will be begun for a guest, to an address in the form of the socket's
     /// family; it serves no others. The socket has an address by then, the guest's or one of the loopback's.
     fn announce(&self, to: SocketAddr, socket: &OwnedFd, caller: u32) -> Result<(), Errno> {
@@ -375,6 +407,12 @@ const THREAD_NAME: &str = "palisade-broker";
 
 /// How long a domain calls nobody before its thread ends.
 const QUIET: Duration = Duration::from_secs(1);
+/// `ERESTARTNOINTR`: the call is made again when the signal's handler returns.
+const BEGIN_ANEW: Errno = Errno::from_raw_os_error(513);
+/// How often to ask whether the callers of held calls still wait.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Calls that are held at a time.
+const MOST_HELD: usize = 256;
 
 /// The task of answering one domain, which goes from thread to thread.
 struct Answering {
@@ -428,6 +466,10 @@ struct Answers {
     shared: Arc<Shared>,
     threads: guest::Threads,
     pending: Pending,
+    /// Calls that are decided anew when something is known.
+    held: Vec<(Notification, Ticket)>,
+    /// When these were last looked at.
+    looked: Instant,
 }
 
 impl Answers {
@@ -436,6 +478,8 @@ impl Answers {
             pending: Pending::new(Arc::clone(&shared)),
             shared,
             threads: guest::Threads::default(),
+            held: Vec::new(),
+            looked: Instant::now(),
         }
     }
 
@@ -443,9 +487,13 @@ impl Answers {
         let shared = Arc::clone(&self.shared);
         let mut meter = Meter::of_this_thread(&shared.budget);
         loop {
-            match self.wait_for_call() {
+            let waited = self.wait_for_call();
+            if self.shared.asking.is_some() {
+                self.go_on_with_held();
+            }
+            match waited {
                 Waited::Call => {}
-                Waited::InVain if self.pending.is_empty() => return Why::Quiet,
+                Waited::InVain if self.may_be_quiet() => return Why::Quiet,
                 Waited::InVain => continue,
                 Waited::Over => break,
             }
@@ -465,31 +513,85 @@ impl Answers {
 
     fn wait_for_call(&self) -> Waited {
         let sources = [&self.shared.listener, &self.shared.stop];
-        let mut fds = sources.map(|source| PollFd::new(source, PollFlags::IN));
-        let quiet = Timespec::try_from(QUIET).ok();
-        let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, quiet.as_ref()));
-        let (called, stopped) = (fds[0].revents(), fds[1].revents());
-        match waited {
-            Ok(0) => Waited::InVain,
-            Ok(_) if stopped.is_empty() && called.contains(PollFlags::IN) => Waited::Call,
-            _ => Waited::Over,
+        let own = sources.map(|source| PollFd::new(source, PollFlags::IN));
+        let quiet = match self.held.is_empty() {
+            true => QUIET,
+            false => LOOK_AGAIN,
+        };
+        let quiet = Timespec::try_from(quiet).ok();
+        let wait = |fds: &mut [PollFd<'_>]| {
+            let waited = rustix::io::retry_on_intr(|| rustix::event::poll(fds, quiet.as_ref()));
+            let (called, stopped) = (fds[0].revents(), fds[1].revents());
+            match waited {
+                Err(_) => Waited::Over,
+                Ok(_) if !stopped.is_empty() => Waited::Over,
+                Ok(_) if called.contains(PollFlags::IN) => Waited::Call,
+                Ok(_) if called.is_empty() => Waited::InVain,
+                Ok(_) => Waited::Over,
+            }
+        };
+        match &self.shared.asking {
+            None => wait(&mut { own }),
+            Some(asking) => {
+                let [called, stopped] = own;
+                let [answers, names, bell] = asking.waits();
+                wait(&mut [called, stopped, answers, names, bell])
+            }
+        }
+    }
+
+    /// Whoever is asked, or answers for names, may speak at any time.
+    fn may_be_quiet(&self) -> bool {
+        self.pending.is_empty() && self.shared.asking.is_none()
+    }
+
+    /// Decides anew what waited for something that is known by now.
+    fn go_on_with_held(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let Some(asking) = &shared.asking else { return };
+        asking.attend(&shared.gate);
+        let looks = self.looked.elapsed() >= LOOK_AGAIN;
+        if looks {
+            self.looked = Instant::now();
+        }
+        let listener = shared.listener.as_fd();
+        for (call, ticket) in std::mem::take(&mut self.held) {
+            if asking.is_settled(&ticket) {
+                self.decide(&call);
+            } else if looks && !notify::is_waiting(listener, call.id) {
+                // Its thread was killed.
+            } else if looks && guest::has_signal(&shared.maker, call.thread) {
+                // Nothing was begun that could go on by itself, as a program expects of a call that a signal ended.
+                let _ = notify::answer(listener, call.id, Err(BEGIN_ANEW));
+            } else {
+                self.held.push((call, ticket));
+            }
         }
     }
 
     fn answer(&mut self, call: &Notification) {
         let listener = self.shared.listener.as_fd();
-        if self.shared.repeated.takes(listener, call) {
-            return;
+        if !self.shared.repeated.takes(listener, call) {
+            self.decide(call);
         }
+    }
+
+    fn decide(&mut self, call: &Notification) {
+        let listener = self.shared.listener.as_fd();
         let mut brokered = Brokered {
             shared: &self.shared,
             threads: &mut self.threads,
             call,
+            ticket: Cell::new(None),
         };
         match brokered.decide() {
             Answer::Result(result) => self.shared.repeated.answer(listener, call, result),
             Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
             Answer::Later(wait) => self.pending.push(call, wait),
+            Answer::Held(_) if self.held.len() >= MOST_HELD => {
+                self.shared.repeated.answer(listener, call, Err(Errno::AGAIN));
+            }
+            Answer::Held(ticket) => self.held.push((*call, ticket)),
             // It fails only if nobody waits any more.
             Answer::Continue => drop(notify::let_continue(listener, call.id)),
         }

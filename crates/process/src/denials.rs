@@ -37,10 +37,18 @@ pub(crate) fn of_domain(
         ("more on the network, all different", observed.more),
         ("more that was refused, all different", seen.more),
     ];
-    let more = more.into_iter().filter(|(_, count)| *count > 0);
-    denials.extend(more.map(|(what, count)| Denial {
+    let told = "the report tells only so many apart";
+    let more = more.map(|(what, count)| (what, count, told));
+    let unasked = (
+        "more that was to be asked about",
+        observed.unasked,
+        "too much waited for an answer, or no more was to be asked",
+    );
+    let more = more.into_iter().chain([unasked]);
+    let more = more.filter(|(_, count, _)| *count > 0);
+    denials.extend(more.map(|(what, count, why)| Denial {
         what: what.into(),
-        reason: Some("the report tells only so many apart".into()),
+        reason: Some(why.into()),
         count: Some(count),
         ..Denial::default()
     }));

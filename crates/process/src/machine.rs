@@ -109,6 +109,12 @@ impl Machine {
         *self.seccomp.get_or_init(look)
     }
 
+    /// Whether a call that is attended to can be kept from being taken back by a signal
+    /// (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`, Linux 5.19).
+    pub fn keeps_calls(&self) -> bool {
+        sys::keeps_calls()
+    }
+
     /// Which control groups can hold a limit here.
     ///
     /// # Errors

@@ -157,6 +157,9 @@ pub struct Plan {
     /// The starter's home, where all of it is granted for writing and the policy does not say that this is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writable_home: Option<PathBuf>,
+    /// Whoever starts it is asked about what no grant covers, and has so long to answer.
+    #[serde(skip)]
+    pub(crate) asks: Option<Duration>,
     /// The files that the guest asks for are watched.
     #[serde(skip)]
     pub(crate) watched: Option<Watched>,
@@ -229,13 +232,19 @@ fn plan_domain(
     if surroundings.watch {
         calls::refuse_watching(policy, machine)?;
     }
+    if surroundings.asks.is_some() {
+        calls::refuse_asking(policy, machine)?;
+    }
     let asked_for = policy.grants.files.len();
     let policy = &profile::with_grants(policy, surroundings);
-    let network = Network::resolve(
-        &policy.grants.connect,
-        &policy.grants.listen,
-        host.resolver(),
-    )?;
+    let network = Network {
+        asks: surroundings.asks.is_some(),
+        ..Network::resolve(
+            &policy.grants.connect,
+            &policy.grants.listen,
+            host.resolver(),
+        )?
+    };
     if surroundings.can_freeze && !policy.grants.listen.is_empty() {
         return Err(PlanError::FrozenListener);
     }
@@ -335,6 +344,7 @@ fn plan_domain(
             _ => None,
         },
         absent: layout.absent().to_vec(),
+        asks: surroundings.asks,
         watched: surroundings.watch.then(|| Watched {
             home: profile::home(surroundings),
             home_inside,

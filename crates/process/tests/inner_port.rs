@@ -59,6 +59,7 @@ fn start(script: &str) -> Domain {
         stderr: stderr.as_fd(),
         terminal: None,
         passed: &[],
+        questions: None,
     };
     launcher.launch(&plan, &streams).expect("it starts")
 }

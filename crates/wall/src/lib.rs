@@ -11,6 +11,7 @@
 //! whoever drives them knows neither which wall it was nor how it works. This crate knows no mechanism: [`mock`] is a
 //! wall of plain data for tests of whatever drives walls.
 
+pub mod ask;
 mod domain;
 mod error;
 mod exit;
@@ -27,7 +28,7 @@ pub use exit::{Ending, Exit};
 pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Relied, Spec, View, Wall, WriteGrant};
 pub use purpose::Purpose;
 pub use report::{
-    Denial, Enforcement, Had, HadFor, Level, Phase, Process, REPORT_VERSION, Report, Usage,
+    Denial, Enforcement, Granted, Had, HadFor, Level, Phase, Process, REPORT_VERSION, Report, Usage,
     report_schema,
 };
 pub use streams::{Streams, Terminal};

@@ -77,6 +77,7 @@ fn report(exit: Exit, command: Vec<String>) -> Report {
         phases: Vec::new(),
         usage: Usage::default(),
         had: Vec::new(),
+        granted: Vec::new(),
     }
 }
 
@@ -308,6 +309,7 @@ mod tests {
             stderr: stderr.as_fd(),
             terminal: None,
             passed: &[],
+            questions: None,
         };
         let mut domain = plan.launch(&prepared, &(), &streams)?;
         domain.signal(signal)?;

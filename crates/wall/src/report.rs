@@ -1,6 +1,6 @@
 //! The account of a domain: how it ended, what was enforced, what it used.
 
-use crate::{Ending, Exit};
+use crate::{Ending, Exit, ask::Verdict};
 use palisade_policy::visible;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,23 @@ pub struct Report {
     /// What a watched guest had of places that were granted, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub had: Vec<Had>,
+    /// What the guest was granted while it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<Granted>,
+}
+
+/// A grant to a guest that ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Granted {
+    /// The flag that says the same.
+    pub grant: String,
+    /// Who was waiting for it.
+    pub process: Process,
+    /// How it was answered.
+    pub verdict: Verdict,
+    /// When, in µs after the guest began.
+    pub at_us: u64,
 }
 
 /// A place that was granted, and what a guest had of it, by its own word.

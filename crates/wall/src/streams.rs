@@ -25,6 +25,8 @@ pub struct Streams<'a> {
     /// descriptors that the program finds open after all of its listeners. The latter only for a plan that
     /// says so.
     pub passed: &'a [BorrowedFd<'a>],
+    /// Where questions are asked ([`crate::ask`]), of a plan that says so: a connected local stream socket.
+    pub questions: Option<BorrowedFd<'a>>,
 }
 
 /// A terminal of the guest's own.

@@ -1,7 +1,7 @@
 //! The circumstances of a launch.
 
 use serde::Serialize;
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Where and as what palisade itself was started, as far as a plan depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub struct Surroundings {
     /// The report tells of the host's files that the guest asks for and is not granted. Each call that names a file takes
     /// longer for it.
     pub watch: bool,
+    /// Whoever starts it is asked about what the guest tries on the network and no grant covers, by
+    /// [`crate::Streams::questions`]; one that is not answered in this time means no.
+    pub asks: Option<Duration>,
 }
 
 /// A listening socket that a guest finds open because whoever starts it hands it over, and no grant is
@@ -51,6 +54,7 @@ impl Surroundings {
             inner_port: None,
             can_freeze: false,
             watch: false,
+            asks: None,
         }
     }
 }

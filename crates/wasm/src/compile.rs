@@ -165,6 +165,7 @@ pub fn compile(
         stderr: words.as_fd(),
         terminal: None,
         passed: &[],
+        questions: None,
     };
     let plan_on = |machine: &Machine| plan(compiler, purpose, machine, allow_degraded, within);
     let may_fall_back = allow_degraded.contains(&Capability::Namespaces);

@@ -114,6 +114,7 @@ impl Plan {
         let own = [code.as_fd(), status_of_worker.as_fd()];
         let passed: Vec<_> = streams.passed.iter().copied().chain(own).collect();
         let streams = Streams {
+            questions: None,
             passed: &passed,
             terminal: streams.terminal.clone(),
             ..*streams

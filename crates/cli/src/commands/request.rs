@@ -10,7 +10,10 @@ use palisade_process::Machine;
 use palisade_wall::{Command, Spec, Surroundings, View};
 use palisade_walls::{Plan, make_plan};
 use palisade_wasm::{cache, programs};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// All that a plan is made of but the machine.
 pub(super) struct Request {
@@ -48,6 +51,12 @@ impl Request {
     /// With a report of the files that the guest asks for in vain, if that is wanted.
     pub(super) fn with_watch(mut self, is_wanted: bool) -> Self {
         self.surroundings.watch = is_wanted;
+        self
+    }
+
+    /// Whose guest is asked about, if so, and for how long.
+    pub(super) fn with_questions(mut self, patience: Option<Duration>) -> Self {
+        self.surroundings.asks = patience;
         self
     }
 

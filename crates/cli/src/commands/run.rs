@@ -1,5 +1,6 @@
 //! `palisade run`: plan, launch, relay, report.
 
+mod ask;
 pub(super) mod console;
 mod denials;
 mod hint;
@@ -7,6 +8,7 @@ mod job;
 mod line_ends;
 mod output;
 mod queries;
+mod question;
 mod relay;
 pub(super) mod signals;
 pub(super) mod terminal;
@@ -24,7 +26,10 @@ use rustix::{
 use std::{
     fs::{File, OpenOptions},
     io::Write,
-    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::OpenOptionsExt,
+    },
     path::Path,
 };
 
@@ -39,7 +44,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     // The report's file is opened before the guest runs: later it could have put a link in its place.
     let request = Request::new(&args.policy, args.guest, outer.is_some())?
         .with_report(args.report.as_deref())
-        .with_watch(args.watch);
+        .with_watch(args.watch)
+        .with_questions(args.ask.is_wanted().then_some(args.ask.ask_time));
     let mut launcher = early
         .filter(|_| may_start_early(&request.policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
@@ -60,19 +66,25 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         ));
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
+    let asker = ask::Asker::begin(&args.ask, args.policy.file.as_deref())?;
+    let (asker, mut desk) = asker.unzip();
+    let mut desk = desk.take().flatten();
     let may_fall_back = request.may_lack_namespaces();
     let mut signals = signals::Signals::catch(launcher.has_keeper() && !may_fall_back)
         .context("host: cannot catch signals")?;
     let mut folders = hint::Folders::default();
     let guest = (&plan, &prepared);
-    let mut outcome = guard(&launcher, guest, outer, &mut signals, &mut folders);
+    let channel = asker.as_ref().map(ask::Asker::channel);
+    let questions = (channel, &mut desk);
+    let mut outcome = guard(&launcher, guest, (outer, questions), &mut signals, &mut folders);
     if may_fall_back && lacks_namespaces(&outcome) {
         // The keeper that made no domain goes: nothing of palisade's stays unconfined beside a guest.
         launcher = launcher.without_namespaces();
         plan = request.plan_on(launcher.machine())?;
         let guest = (&plan, &prepared);
         let outer = find_terminal()?;
-        outcome = guard(&launcher, guest, outer, &mut signals, &mut folders);
+        let questions = (None, &mut desk);
+        outcome = guard(&launcher, guest, (outer, questions), &mut signals, &mut folders);
     }
     let outcome = outcome.map_err(|error| hint::name_interpreter(error, &request.command, &plan));
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
@@ -98,7 +110,11 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         }
         Err(error) => hint::print(&request.command, &plan, &request.surroundings, Err(error)),
     }
-    Ok(outcome?.exit_code)
+    let report = outcome?;
+    if let Some(asker) = asker {
+        asker.finish(&report)?;
+    }
+    Ok(report.exit_code)
 }
 
 /// Whether any standard stream is a terminal; the guest gets one of its own then.
@@ -119,7 +135,10 @@ fn lacks_namespaces(outcome: &anyhow::Result<Report>) -> bool {
 fn guard(
     launcher: &Launcher,
     (plan, prepared): (&Plan, &Prepared),
-    outer: Option<terminal::Outer>,
+    (outer, (questions, desk)): (
+        Option<terminal::Outer>,
+        (Option<BorrowedFd<'_>>, &mut Option<question::Desk>),
+    ),
     signals: &mut signals::Signals,
     folders: &mut hint::Folders,
 ) -> anyhow::Result<Report> {
@@ -132,6 +151,7 @@ fn guard(
         stderr: output.stream(2).unwrap_or_else(|| stderr.as_fd()),
         terminal: outer.as_ref().map(terminal::Outer::order),
         passed: &[],
+        questions,
     };
     let domain = plan.launch(prepared, launcher, &streams)?;
     output.let_go_of_guest_ends();
@@ -140,7 +160,7 @@ fn guard(
         *folders = hint::Folders::open(plan.view());
     }
     domain.confine_supervisor(&folders.iter().collect::<Vec<_>>())?;
-    relay::relay(domain, outer, output, signals)
+    relay::relay(domain, (outer, desk.take()), output, signals)
 }
 
 fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {

@@ -404,6 +404,7 @@ impl Builder {
             stderr: stderr.as_fd(),
             terminal: None,
             passed: &[],
+            questions: None,
         };
         let may_lack = self.may_lack_namespaces();
         let launched = match plan.launch(ready, launcher, &streams) {

@@ -2,6 +2,7 @@
 
 use super::{
     Shared,
+    ask::Ticket,
     guest::{self, Threads},
     local::{self, Request},
     pending::Wait,
@@ -22,8 +23,10 @@ use rustix::{
     net::{AddressFamily, Protocol, SocketFlags, SocketType, sockopt},
 };
 use std::{
+    cell::Cell,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -37,6 +40,8 @@ pub(super) enum Answer {
     Later(Wait),
     /// It goes on, as if nobody had been told: only what the filter would allow otherwise.
     Continue,
+    /// It is decided anew when this is known.
+    Held(Ticket),
 }
 
 impl From<Result<Answer, Errno>> for Answer {
@@ -54,11 +59,21 @@ pub(super) struct Brokered<'a> {
     pub(super) shared: &'a Shared,
     pub(super) threads: &'a mut Threads,
     pub(super) call: &'a Notification,
+    /// What is to be known first, of a call that fails without.
+    pub(super) ticket: Cell<Option<Ticket>>,
 }
 
 impl Brokered<'_> {
     /// Decides and carries out.
     pub(super) fn decide(&mut self) -> Answer {
+        let outcome = self.carry_out();
+        match (outcome, self.ticket.take()) {
+            (Err(_), Some(ticket)) => Answer::Held(ticket),
+            (outcome, _) => outcome.into(),
+        }
+    }
+
+    fn carry_out(&mut self) -> Outcome {
         match i64::from(self.call.call) {
             libc::SYS_socket => self.socket(),
             libc::SYS_connect => self.connect(),
@@ -77,7 +92,6 @@ impl Brokered<'_> {
             },
             _ => Err(Errno::NOSYS),
         }
-        .into()
     }
 
     /// `socket(family, type, protocol)`: the filter lets TCP and UDP through to here only.
@@ -120,10 +134,15 @@ impl Brokered<'_> {
         if !self.shared.has_network {
             return self.connect_to_nobody(&socket, transport, asked);
         }
-        let target = match self.shared.gate.connect(transport, asked) {
+        let target = match self.may_reach(transport, asked) {
             Ok(target) => target,
             Err(refusal) => {
-                return self.refuse_connection(&socket, transport, asked, Some(refusal));
+                return match &self.shared.asking {
+                    Some(asking) => {
+                        self.ask_to_connect(&Arc::clone(asking), socket, (transport, asked), refusal)
+                    }
+                    None => self.refuse_connection(&socket, transport, asked, Some(refusal)),
+                };
             }
         };
         let to = address::in_family_of(asked, target);
@@ -131,6 +150,11 @@ impl Brokered<'_> {
             rustix::net::connect(&socket, &to)?;
             return DONE;
         }
+        self.reach(socket, to)
+    }
+
+    /// Connects a stream.
+    pub(super) fn reach(&self, socket: OwnedFd, to: SocketAddr) -> Outcome {
         // A socket of the domain's own network reaches nobody of the host's, and the proxy least.
         if !self.shared.inner.has(&socket) {
             self.shared.announce(to, &socket, self.call.thread)?;
@@ -238,17 +262,14 @@ impl Brokered<'_> {
         self.threads.descriptor(maker, listener, self.call, number)
     }
 
-    /// What the gate says, and a refusal remembered.
+    /// What the gate says, and a refusal remembered, or asked about.
     pub(super) fn granted<T>(
         &self,
         transport: Transport,
         asked: SocketAddr,
         verdict: Result<T, Refusal>,
     ) -> Result<T, Errno> {
-        verdict.map_err(|refusal| {
-            self.refuse(transport, asked, refusal);
-            Errno::ACCESS
-        })
+        verdict.map_err(|refusal| self.ask_or_refuse(transport, asked, refusal))
     }
 
     pub(super) fn refuse(&self, transport: Transport, asked: SocketAddr, refusal: Refusal) {
@@ -268,7 +289,7 @@ impl Brokered<'_> {
         observations.record(call, target, process, Some(refusal), probe);
     }
 
-    fn kind(&self) -> Call {
+    pub(super) fn kind(&self) -> Call {
         match i64::from(self.call.call) {
             libc::SYS_socket => Call::Socket,
             libc::SYS_connect => Call::Connect,

@@ -146,6 +146,19 @@ pub(super) fn interrupted(maker: &Maker, thread: u32) -> Option<Errno> {
     (pending & !mask("SigBlk:")? != 0).then_some(errno)
 }
 
+/// Whether a thread has a signal to be delivered, and its call may be begun anew when that is done: the kernel has it do so on its
+/// way out, whatever becomes of the signal (`arch_do_signal_or_restart`). One of the whole process is surely this thread's
+/// only if it leads that: the kernel asks the leader first (`complete_signal`).
+pub(super) fn has_signal(maker: &Maker, thread: u32) -> bool {
+    let Some(status) = Status::of(maker, thread) else {
+        return false;
+    };
+    let mask = |name| u64::from_str_radix(status.field(name).unwrap_or_default(), 16).unwrap_or(0);
+    let leads = status.field("Tgid:") == status.field("Pid:");
+    let shared = if leads { mask("ShdPnd:") } else { 0 };
+    (mask("SigPnd:") | shared) & !mask("SigBlk:") != 0
+}
+
 /// What proc_pid_status(5) says.
 struct Status(String);
 

@@ -28,6 +28,7 @@ use rustix::{
     net::{AddressFamily, SocketType, sockopt},
 };
 use std::{
+    cell::Cell,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
 };
@@ -237,7 +238,7 @@ impl Brokered<'_> {
         data: &[u8],
     ) -> Result<SocketAddr, Errno> {
         let gate = &self.shared.gate;
-        match gate.send(asked) {
+        match self.may_reach(Transport::Udp, asked) {
             Err(_) if own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound)) => {
                 Ok(asked)
             }
@@ -322,6 +323,7 @@ fn send_anew(
         shared,
         threads: &mut guest::Threads::default(),
         call,
+        ticket: Cell::default(),
     };
     let message = brokered.copy(given)?;
     // Whose memory that was is known by its number only.

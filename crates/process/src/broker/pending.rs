@@ -228,8 +228,8 @@ impl Waiting {
         let result = match wait.deadline {
             _ if is_ready => (wait.again)(shared, &wait.socket),
             Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
-            // Where files are watched, a signal takes no call back.
-            _ if look && shared.watch.is_some() => {
+            // Where no signal takes a call back.
+            _ if look && shared.keeps_calls() => {
                 guest::interrupted(&shared.maker, self.call.thread).map(Err)
             }
             _ => None,

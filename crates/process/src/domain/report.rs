@@ -34,6 +34,7 @@ impl Domain {
             phases: self.phases(words),
             usage: self.usage(words),
             had: self.had.clone(),
+            granted: self.observed.granted.clone(),
         }
     }
 

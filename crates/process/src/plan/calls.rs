@@ -42,17 +42,34 @@ pub(super) fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Gro
 ///
 /// Why nobody can.
 pub(super) fn refuse_watching(policy: &Policy, machine: &Machine) -> Result<(), PlanError> {
+    let why = why_unattended(policy, machine);
+    why.map_or(Ok(()), |why| Err(PlanError::CannotWatch { why }))
+}
+
+/// Whether calls can wait for an answer.
+///
+/// # Errors
+///
+/// Why they cannot.
+pub(super) fn refuse_asking(policy: &Policy, machine: &Machine) -> Result<(), PlanError> {
+    let takes_back = "a signal takes a call back that waits; that takes Linux 5.19";
+    let why = why_unattended(policy, machine);
+    let why = why.or_else(|| (!machine.keeps_calls()).then_some(takes_back));
+    why.map_or(Ok(()), |why| Err(PlanError::CannotAsk { why }))
+}
+
+/// Why nobody can attend to calls of a guest's.
+fn why_unattended(policy: &Policy, machine: &Machine) -> Option<&'static str> {
     let has_own_wall = policy.grants.profiles.contains(&Profile::Palisade);
-    let why = if machine.tier == Tier::Bare {
-        "that takes namespaces, see `palisade doctor`"
+    if machine.tier == Tier::Bare {
+        Some("that takes namespaces, see `palisade doctor`")
     } else if !machine.has_seccomp() {
-        "this kernel has no seccomp filters"
+        Some("this kernel has no seccomp filters")
     } else if machine.is_filtered() || has_own_wall {
-        "the kernel lets one supervisor look at a process, and here another one may"
+        Some("the kernel lets one supervisor look at a process, and here another one may")
     } else {
-        return Ok(());
-    };
-    Err(PlanError::CannotWatch { why })
+        None
+    }
 }
 
 /// With UDP sockets that may only listen, sending is not looked at; with none, it is for the report's

@@ -33,13 +33,23 @@ const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
 /// Whether the filters that this process is under let it load one with a listener. Palisade's own answers
 /// `EBUSY`, as the kernel does where there is a listener already.
 pub(crate) fn may_have_listener() -> bool {
+    takes_filters_with(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)
+}
+
+/// Whether this kernel can keep signals from taking back a call that is attended to.
+pub(crate) fn keeps_calls() -> bool {
+    const WAIT_KILLABLE_RECV: libc::c_ulong = 1 << 5;
+    takes_filters_with(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE_RECV)
+}
+
+fn takes_filters_with(flags: libc::c_ulong) -> bool {
     // SAFETY: a program at a null pointer cannot be read: the call fails with EFAULT at the latest
     // (`seccomp_prepare_user_filter`) and changes nothing.
     let refused = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            flags,
             std::ptr::null::<u8>(),
         )
     };

@@ -24,6 +24,7 @@ fn report(exit: Exit) -> Report {
         }],
         usage: Usage::default(),
         had: Vec::new(),
+        granted: Vec::new(),
     }
 }
 

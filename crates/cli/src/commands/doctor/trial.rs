@@ -183,6 +183,7 @@ fn streams(null: &File) -> Streams<'_> {
         stderr: null.as_fd(),
         terminal: None,
         passed: &[],
+        questions: None,
     }
 }
 

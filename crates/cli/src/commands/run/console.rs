@@ -30,6 +30,8 @@ pub(in crate::commands) struct Console {
     wants_front: bool,
     /// The guest's terminal was given settings that were meant for palisade.
     has_settings: bool,
+    /// Somebody asks at the terminal.
+    is_left: bool,
 }
 
 /// What to wait for on one descriptor.
@@ -62,6 +64,7 @@ impl Console {
             in_front: starts_in_front,
             wants_front: starts_in_front,
             has_settings,
+            is_left: false,
         };
         if starts_in_front {
             console.outer.make_raw();
@@ -73,12 +76,12 @@ impl Console {
     /// last two is always heard.
     pub(in crate::commands) fn waits(&self, for_keys: bool) -> [Option<Wait<'_>>; 3] {
         let mut guest = PollFlags::empty();
-        guest.set(PollFlags::IN, self.unshown.is_empty());
+        guest.set(PollFlags::IN, self.unshown.is_empty() && !self.is_left);
         guest.set(PollFlags::OUT, !self.keys.is_empty());
         let mut keyboard = PollFlags::empty();
         keyboard.set(PollFlags::IN, for_keys && self.takes_keys());
         let mut screen = PollFlags::empty();
-        screen.set(PollFlags::OUT, !self.unshown.is_empty());
+        screen.set(PollFlags::OUT, !self.unshown.is_empty() && !self.is_left);
         let master = self.master.as_ref().filter(|_| !guest.is_empty());
         [
             master.map(|master| (master.as_fd(), guest)),
@@ -91,7 +94,7 @@ impl Console {
     /// grow here without bound.
     pub(in crate::commands) fn takes_keys(&self) -> bool {
         let has_room = self.master.is_some() && self.keys.is_empty();
-        self.in_front && has_room
+        self.in_front && has_room && !self.is_left
     }
 
     pub(in crate::commands) fn has_hung_up(events: Events) -> bool {
@@ -128,8 +131,24 @@ impl Console {
         self.in_front
     }
 
+    /// Leaves the terminal, which somebody asks at: cooked, and what the guest prints waits.
+    pub(super) fn leave_to_questions(&mut self) {
+        self.outer.restore();
+        self.is_left = true;
+    }
+
+    /// Takes it back.
+    pub(super) fn return_from_questions(&mut self) {
+        self.is_left = false;
+        if self.in_front && self.outer.is_ours() {
+            self.outer.make_raw();
+        }
+    }
+
     fn come_to_front(&mut self) {
-        self.outer.make_raw();
+        if !self.is_left {
+            self.outer.make_raw();
+        }
         self.in_front = true;
         if !std::mem::replace(&mut self.has_settings, true) {
             self.take_settings_over();
@@ -228,7 +247,7 @@ impl Console {
 
     /// Shows what the screen has room for.
     pub(in crate::commands) fn show_rest(&mut self) -> Result<(), HungUp> {
-        while !self.unshown.is_empty() {
+        while !self.unshown.is_empty() && !self.is_left {
             match rustix::io::write(self.outer.screen(), &self.unshown) {
                 Ok(written) => drop(self.unshown.drain(..written)),
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(()),

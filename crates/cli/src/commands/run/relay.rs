@@ -4,6 +4,7 @@ use super::{
     console::{Console, Events, HungUp},
     job,
     output::{Counted, Moved},
+    question::{Change, Desk},
     signals::{self, Signals},
     terminal::Outer,
 };
@@ -21,6 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 struct Relay<'a> {
     domain: Box<dyn Domain>,
     console: Option<Console>,
+    desk: Option<Desk>,
     output: Counted,
     signals: &'a mut Signals,
     /// The user asked for a stop.
@@ -36,7 +38,7 @@ struct Relay<'a> {
 /// Relays until the guest has ended and its output has been passed on.
 pub(super) fn relay(
     mut domain: Box<dyn Domain>,
-    outer: Option<Outer>,
+    (outer, desk): (Option<Outer>, Option<Desk>),
     output: Counted,
     signals: &mut Signals,
 ) -> anyhow::Result<Report> {
@@ -45,6 +47,7 @@ pub(super) fn relay(
     let mut relay = Relay {
         domain,
         console: console.transpose()?,
+        desk,
         output,
         signals,
         stop_wanted: None,
@@ -76,6 +79,8 @@ struct Ready {
     terminals: Events,
     output: [bool; 2],
     relayed: bool,
+    /// Questions, and answers that were typed.
+    desk: [bool; 2],
 }
 
 impl Relay<'_> {
@@ -94,6 +99,7 @@ impl Relay<'_> {
             self.hear()?;
         }
         self.is_relayed |= ready.relayed;
+        self.attend_desk(ready.desk);
         if ready.output != [false; 2]
             && self.output.move_ready(&ready.output) == Moved::LimitReached
         {
@@ -110,6 +116,8 @@ impl Relay<'_> {
         let read = |fd| (fd, PollFlags::IN);
         let terminals = self.console.as_ref();
         let terminals = terminals.map_or([None; 3], |console| console.waits(self.awaited == 0));
+        let desk = self.desk.as_ref().filter(|_| !self.ended);
+        let desk = desk.map_or([None; 2], Desk::waits);
         let waits = [
             Some(read(self.signals.as_fd())),
             (!self.ended).then(|| read(self.domain.as_fd())),
@@ -120,6 +128,8 @@ impl Relay<'_> {
             terminals[0],
             terminals[1],
             terminals[2],
+            desk[0],
+            desk[1],
         ];
         let flat = waits.iter().flatten().copied().chain(self.output.waits());
         let mut fds: Vec<_> = flat.map(poll_fd).collect();
@@ -128,7 +138,7 @@ impl Relay<'_> {
             outcome => drop(outcome?),
         }
         let mut events = fds.iter().map(PollFd::revents);
-        let [signals, domain, relayed, guest, keyboard, screen] = waits.map(|wait| {
+        let [signals, domain, relayed, guest, keyboard, screen, asked, typed] = waits.map(|wait| {
             wait.and_then(|_| events.next())
                 .unwrap_or(PollFlags::empty())
         });
@@ -146,7 +156,41 @@ impl Relay<'_> {
                 screen,
             },
             output,
+            desk: [asked, typed].map(|events| !events.is_empty()),
         })
+    }
+
+    /// Questions to whoever sits at the terminal, which is not the guest's meanwhile.
+    fn attend_desk(&mut self, [asked, typed]: [bool; 2]) {
+        let Some(desk) = &mut self.desk else { return };
+        let change = match (asked, typed) {
+            // Of the end nobody is told.
+            _ if self.ended && desk.has_terminal() => desk.close(),
+            (_, true) => desk.read(),
+            (true, _) => desk.hear(),
+            _ => desk.look_around(),
+        };
+        self.pass_terminal(change);
+    }
+
+    fn pass_terminal(&mut self, change: Change) {
+        let Some(desk) = &mut self.desk else { return };
+        match change {
+            Change::Nothing => {}
+            Change::Taken => {
+                if let Some(console) = &mut self.console {
+                    console.leave_to_questions();
+                }
+                desk.show();
+            }
+            Change::Given => {
+                if let Some(console) = &mut self.console {
+                    console.return_from_questions();
+                    // What it had on the screen is drawn anew.
+                    let _ = self.domain.signal(SIGWINCH);
+                }
+            }
+        }
     }
 
     /// Output goes to the screen and keys to the guest.
@@ -210,9 +254,20 @@ impl Relay<'_> {
                     self.want_stop(Some(Stop::Palisade));
                 }
                 SIGHUP => self.pass_hangup_on(),
-                signal => self.signal(signal),
+                signal => {
+                    if signals::ask_to_end(signal) {
+                        self.decline();
+                    }
+                    self.signal(signal);
+                }
             }
         }
+    }
+
+    /// Who ends the guest says no to what it asks.
+    fn decline(&mut self) {
+        let change = self.desk.as_mut().map(Desk::decline);
+        self.pass_terminal(change.unwrap_or(Change::Nothing));
     }
 
     /// A signal that comes when the guest has ended already is about what it printed and nobody reads.

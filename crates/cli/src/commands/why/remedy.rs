@@ -108,15 +108,18 @@ impl Missed {
     }
 }
 
-/// The grants that would have allowed what a report tells of, many in one folder as one. What costs a guest nothing is none.
+/// The grants that would have allowed what a report tells of, and those that somebody gave while the guest ran; many in one folder as
+/// one. What costs a guest nothing is none.
 pub(in crate::commands) fn missed(report: &Report) -> Vec<Missed> {
     folded(each_missed(report))
 }
 
 /// The same, each by itself.
 pub(in crate::commands) fn each_missed(report: &Report) -> Vec<Missed> {
+    let given = report.granted.iter().map(|granted| granted.grant.as_str());
     let lost = report.denials.iter().filter(|denial| !denial.probe);
-    let grants = lost.filter_map(|denial| Missed::read(denial.grant.as_deref()?));
+    let lost = lost.filter_map(|denial| denial.grant.as_deref());
+    let grants = given.chain(lost).filter_map(Missed::read);
     let mut all: Vec<Missed> = Vec::new();
     for grant in grants {
         if !all.contains(&grant) {

@@ -7,7 +7,7 @@ use super::{
 use crate::{denial, say};
 use palisade_policy::visible;
 use palisade_process::places::IN_PART;
-use palisade_wall::{Denial, Ending, Exit, Report};
+use palisade_wall::{Denial, Ending, Exit, Granted, Report, ask::Verdict};
 
 /// A command line longer than this is cut.
 const MOST_COMMAND_CHARS: usize = 120;
@@ -17,6 +17,9 @@ pub(super) fn explain(report: &Report, missed: &[Missed]) -> String {
     let mut text = format!("{}\n", describe_end(report));
     if let Some(trap) = &report.trap {
         text += &format!("It broke a rule of WebAssembly: {}.\n", visible(trap));
+    }
+    for granted in &report.granted {
+        text += &format!("- {}\n", describe_granted(granted));
     }
     if report.denials.is_empty() {
         text += "Nothing was denied that the wall could tell of.\n";
@@ -35,6 +38,19 @@ pub(super) fn explain(report: &Report, missed: &[Missed]) -> String {
         }
     }
     text
+}
+
+fn describe_granted(granted: &Granted) -> String {
+    let how = match granted.verdict {
+        Verdict::Once => "once",
+        Verdict::Always => "always",
+        _ => "until it ended",
+    };
+    format!(
+        "{} asked for {} and was granted it, {how}.",
+        visible(&granted.process.name),
+        visible(granted.grant.split_once(' ').map_or("", |(_, value)| value)),
+    )
 }
 
 /// Many files in a folder that one flag would allow.

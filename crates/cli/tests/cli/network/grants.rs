@@ -121,7 +121,7 @@ print(subprocess.run(['getent', 'hosts', 'granted.test'], capture_output=True, t
 
 /// A network of the case's own, with a name server on the loopback, as systemd's is, and a server at an address of
 /// the documentation's and at a private one. They end with palisade.
-fn with_servers(fixture: &Fixture) -> String {
+pub(crate) fn with_servers(fixture: &Fixture) -> String {
     let servers = place(fixture, "servers.py", include_str!("internet.py"));
     let resolver = place(
         fixture,

@@ -1,5 +1,6 @@
 """A name server on the loopback, and servers at a public, a private and a loopback address. They end with the
-process that started them; the argument is a FIFO that is told when all of them listen."""
+process that started them; the argument is a FIFO that is told when all of them listen, and names that were asked for are
+written beside it."""
 
 import ctypes, signal, socket, sys, threading
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -25,6 +26,7 @@ def answer(server):
             at += 1 + question[at]
         kind, asked = question[at + 2], question[12:at + 5]
         name = '.'.join(labels)
+        with open(sys.argv[1] + '.asked', 'a') as asked_for: print(name, file=asked_for)
         moves = name == 'moving.test' and kind == 1
         address = next(MOVING, '203.0.113.9') if moves else NAMES.get(name)
         known = address and kind == 1

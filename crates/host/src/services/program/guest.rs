@@ -149,6 +149,7 @@ impl Recipe {
             stdout: ends.stdout.as_fd(),
             stderr: ends.stderr.as_fd(),
             terminal: None,
+            questions: None,
             passed: &passed,
         };
         Ok(plan.launch(&prepared, launcher, &streams)?)

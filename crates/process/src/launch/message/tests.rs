@@ -45,6 +45,7 @@ fn message(plan: &Plan, done: &Prelude, tasks: usize) -> (Vec<u8>, usize) {
         stdout: stream.as_fd(),
         stderr: stream.as_fd(),
         terminal: None,
+        questions: None,
         passed: &passed,
     };
     let tasks: Vec<_> = (0..tasks).map(|_| null().into()).collect();

@@ -1,0 +1,153 @@
+//! Who is asked about what no grant covers: the person at the terminal, a program, or whoever listens at a socket.
+
+use super::question::Desk;
+use crate::{args::AskArgs, denial, say};
+use anyhow::{Context, bail};
+use palisade_wall::{Report, ask::Verdict};
+use std::{
+    io::Write,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+/// Whoever answers, ready before the guest is.
+pub(super) struct Asker {
+    /// Where the wall asks.
+    channel: OwnedFd,
+    program: Option<Child>,
+    keeper: Option<AnswerKeeper>,
+}
+
+impl Asker {
+    /// `None` where nobody is to be asked. With a desk where it is the person at the terminal.
+    pub(super) fn begin(
+        args: &AskArgs,
+        policy: Option<&Path>,
+    ) -> anyhow::Result<Option<(Self, Option<Desk>)>> {
+        if !args.is_wanted() {
+            return Ok(None);
+        }
+        let (mut program, mut desk) = (None, None);
+        let channel = if let Some(path) = &args.ask_socket {
+            UnixStream::connect(path)
+                .with_context(|| {
+                    format!(
+                        "host: nobody answers at {}: begin what listens there first",
+                        path.display()
+                    )
+                })?
+                .into()
+        } else {
+            let (ours, theirs) = UnixStream::pair().context("host: cannot make a socket")?;
+            match &args.ask_program {
+                Some(path) => program = Some(start(path, theirs.into())?),
+                None => desk = Some(Desk::open(theirs, policy)?),
+            }
+            ours.into()
+        };
+        let keeper = policy.map(AnswerKeeper::start).transpose()?;
+        let asker = Self {
+            channel,
+            program,
+            keeper,
+        };
+        Ok(Some((asker, desk)))
+    }
+
+    pub(super) fn channel(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
+    /// Writes down what is to be granted always.
+    pub(super) fn finish(mut self, report: &Report) -> anyhow::Result<()> {
+        match self.keeper.take() {
+            Some(keeper) => keeper.finish(report),
+            None => {
+                advise(report);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What is to be granted always, where no policy is there to write it to.
+fn advise(report: &Report) {
+    let granted = report.granted.iter();
+    let always = granted.filter(|granted| granted.verdict == Verdict::Always);
+    let flags: Vec<_> = always.map(|granted| denial::flag(&granted.grant)).collect();
+    if !flags.is_empty() {
+        say::line(&format!(
+            "note: to be granted always, and there is no --policy to write it to: {}",
+            flags.join(" ")
+        ));
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if let Some(program) = &mut self.program {
+            // It may have ended.
+            let _ = program.kill();
+            let _ = program.wait();
+        }
+    }
+}
+
+/// Questions are its input and answers its output. Keys of the terminal that end or stop the guest are not for it.
+fn start(path: &Path, channel: OwnedFd) -> anyhow::Result<Child> {
+    let input = channel.try_clone().context("host: cannot copy a socket")?;
+    Command::new(path)
+        .stdin(input)
+        .stdout(channel)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("usage: cannot execute {}", path.display()))
+}
+
+/// Writes grants to the policy when the guest has ended: palisade itself may not, once it runs. It is a process that is begun
+/// before, and waits for the report.
+struct AnswerKeeper(Child);
+
+impl AnswerKeeper {
+    fn start(policy: &Path) -> anyhow::Result<Self> {
+        let command = Command::new("/proc/self/exe")
+            .args(["why", "-", "--yes", "--apply"])
+            .arg(policy)
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .spawn();
+        command
+            .map(Self)
+            .context("host: cannot begin what writes answers to the policy")
+    }
+
+    fn finish(mut self, report: &Report) -> anyhow::Result<()> {
+        let mut kept = report.clone();
+        kept.denials.clear();
+        kept.granted
+            .retain(|granted| granted.verdict == Verdict::Always);
+        let input = self.0.stdin.take();
+        let Some(mut input) = input.filter(|_| !kept.granted.is_empty()) else {
+            return Ok(());
+        };
+        let text = serde_json::to_string(&kept)?;
+        let written = input.write_all(text.as_bytes());
+        drop(input);
+        let ended = self.0.wait().context("host: lost what writes answers")?;
+        if written.is_err() || !ended.success() {
+            bail!("host: what is to be granted always could not be written to the policy");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for AnswerKeeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,775 @@
+//! `palisade run --ask`: what no grant covers is asked about while the guest waits, and an answer is what it says and no more.
+
+use super::{
+    fixture::{Call, Fixture, Outcome, cases, ends_within, finish, signal},
+    network::{grants::with_servers, in_own_network},
+    person::{PROMPT, Person},
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{
+    fs::{self, Permissions},
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, UdpSocket},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    process::{Child, ChildStdout},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+cases![
+    an_address_is_asked_about_once,
+    no_is_remembered,
+    once_is_for_one_call,
+    never_is_for_all_that_follows,
+    a_name_is_asked_about_before_anybody_hears_it,
+    what_a_name_leads_to_inside_is_asked_about_again,
+    a_granted_name_is_not_asked_about,
+    an_unknown_name_is_told,
+    a_name_that_never_was_looked_up_is_an_address,
+    datagrams_are_asked_about,
+    places_to_listen_are_asked_about,
+    what_is_granted_is_not_asked_about,
+    what_no_grant_can_give_is_not_asked_about,
+    a_program_answers,
+    an_asker_that_is_not_there_is_told,
+    who_hangs_up_says_no,
+    who_says_nothing_says_no,
+    nonsense_is_no_answer,
+    an_endless_answer_is_none,
+    others_go_on_while_one_waits,
+    a_signal_reaches_one_that_waits,
+    a_handler_is_run_while_it_waits,
+    the_end_takes_the_question_back,
+    an_address_that_changes_meanwhile_is_not_reached,
+    a_flood_is_one_question_and_a_count,
+    a_name_acts_on_no_terminal,
+    always_is_written_to_the_policy,
+    always_without_a_policy_is_told,
+    somebody_at_a_terminal_answers,
+    only_a_whole_word_is_an_answer,
+    the_guest_types_no_answer,
+    what_is_printed_meanwhile_is_shown_later,
+    it_takes_a_terminal,
+    without_namespaces_it_refuses,
+    a_module_is_not_asked_about,
+];
+
+const READS: &str = "
+import errno, socket, sys, threading
+def reached(host, port, kind=socket.SOCK_STREAM):
+    try:
+        with socket.socket(type=kind) as one:
+            one.settimeout(60)
+            one.connect((host, port))
+            if kind == socket.SOCK_DGRAM: one.send(b'?')
+            return one.recv(10).decode()
+    except socket.gaierror: return 'unknown'
+    except OSError as error: return errno.errorcode[error.errno]
+";
+
+/// Python whose questions go to the socket of an [`Asker`].
+fn python(fixture: &Fixture, flags: &[&str], script: &str) -> Call {
+    let script = format!("{READS}{script}");
+    let words = ["run", "--report", "report.json", "--ask-socket", "asker"].iter();
+    let words = words.chain(flags).copied();
+    fixture.palisade(words.chain(["--", "/usr/bin/python3", "-uc", &script]))
+}
+
+fn report(fixture: &Fixture) -> Value {
+    serde_json::from_str(&fixture.read("report.json")).unwrap()
+}
+
+/// Listens, and gives each question the next of these words; the last for all that follow.
+struct Asker(JoinHandle<Vec<Value>>);
+
+/// Says nothing.
+const SILENCE: &str = "";
+const HANGS_UP: &str = "hangs up";
+
+impl Asker {
+    fn says(fixture: &Fixture, words: &[&'static str]) -> Self {
+        let mut words = words.to_vec();
+        words.reverse();
+        let listener = listen(fixture);
+        Self(thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut told = Vec::new();
+            for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+                let Ok(line) = line else { break };
+                let one: Value = serde_json::from_str(&line).unwrap();
+                told.push(one.clone());
+                if one["type"] != "question" {
+                    continue;
+                }
+                let word = match words.len() {
+                    1 => words[0],
+                    _ => words.pop().unwrap(),
+                };
+                let answer = match word {
+                    HANGS_UP => break,
+                    SILENCE => continue,
+                    raw if raw.starts_with('!') => raw[1..].to_owned(),
+                    word => {
+                        json!({"question": one["question"], "verdict": word}).to_string() + "\n"
+                    }
+                };
+                if stream.write_all(answer.as_bytes()).is_err() {
+                    break;
+                }
+            }
+            told
+        }))
+    }
+
+    /// All that it was told.
+    fn told(self) -> Vec<Value> {
+        self.0.join().unwrap()
+    }
+
+    /// What it was asked about.
+    fn targets(self) -> Vec<String> {
+        let told = self.told();
+        let questions = told.iter().filter(|one| one["type"] == "question");
+        let targets = questions.map(|one| one["target"].as_str().unwrap().to_owned());
+        targets.collect()
+    }
+}
+
+/// Answers when the time has come.
+struct Patient {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    stream: UnixStream,
+    questions: BufReader<UnixStream>,
+}
+
+impl Patient {
+    fn begin(call: &mut Call, fixture: &Fixture) -> Self {
+        let listener = listen(fixture);
+        let mut child = call.spawn();
+        let (stream, _) = listener.accept().unwrap();
+        Self {
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            questions: BufReader::new(stream.try_clone().unwrap()),
+            stream,
+        }
+    }
+
+    /// The next that it is told.
+    fn asked(&mut self) -> Value {
+        let mut line = String::new();
+        self.questions.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn says(&mut self, line: &str) {
+        writeln!(self.stream, "{line}").unwrap();
+    }
+
+    /// The next line of the guest's.
+    fn reads(&mut self) -> String {
+        super::fixture::read_line(&mut self.stdout)
+    }
+
+    fn ends(self) {
+        finish(self.child, &[]).is(0);
+    }
+}
+
+fn listen(fixture: &Fixture) -> UnixListener {
+    let place = fixture.path("asker");
+    let listener = UnixListener::bind(&place).unwrap();
+    fs::set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
+    listener
+}
+
+/// A server of the host's that greets and says how often.
+struct Server {
+    port: u16,
+    listener: TcpListener,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let greeting = listener.try_clone().unwrap();
+        thread::spawn(move || {
+            while let Ok((mut client, _)) = greeting.accept() {
+                let _ = client.write_all(b"hello");
+            }
+        });
+        Self { port, listener }
+    }
+
+    fn address(&self) -> String {
+        format!("tcp://{}", self.listener.local_addr().unwrap())
+    }
+}
+
+fn shows(outcome: &Outcome, text: &str) {
+    assert_eq!(outcome.text(), text, "{outcome:?}");
+}
+
+fn an_address_is_asked_about_once(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &["run"]));
+    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    shows(&python(fixture, &[], &script).run(), "hello\nhello\n");
+    let told = asker.told();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0]["call"], "connect");
+    assert_eq!(told[0]["target"], server.address());
+    assert_eq!(told[0]["process"]["name"], "python3");
+    let report = report(fixture);
+    let granted = &report["granted"];
+    assert_eq!(granted[0]["grant"], format!("--connect {}", server.address()));
+    assert_eq!(granted[0]["verdict"], "run");
+    assert!(granted[0]["at_us"].as_u64() > Some(0));
+    assert_eq!(report["denials"], json!([]));
+}
+
+fn no_is_remembered(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &["no"]));
+    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
+    assert_eq!(asker.targets(), [server.address()]);
+    let report = report(fixture);
+    assert_eq!(report["denials"][0]["count"], 2);
+    assert_eq!(
+        report["denials"][0]["reason"],
+        "whoever was asked did not allow it"
+    );
+    assert_eq!(report["granted"], Value::Null);
+}
+
+fn once_is_for_one_call(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &["once", "no"]));
+    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    shows(&python(fixture, &[], &script).run(), "hello\nEACCES\n");
+    assert_eq!(asker.targets().len(), 2);
+}
+
+fn never_is_for_all_that_follows(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &["run", "never"]));
+    let script = format!(
+        "print(reached('127.0.0.1', {}), [reached('127.0.0.1', port) for port in (1, 2, 3)], reached('127.0.0.1', {}))",
+        server.port, server.port
+    );
+    shows(
+        &python(fixture, &[], &script).run(),
+        "hello ['EACCES', 'EACCES', 'EACCES'] hello\n",
+    );
+    assert_eq!(asker.targets().len(), 2);
+}
+
+fn a_name_is_asked_about_before_anybody_hears_it(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["no", "run"]);
+    let script = "
+for name in 'the.secret.is.7.test', 'public.test', 'public.test': print(reached(name, 8000))
+print(socket.gethostbyname('the.secret.is.8.test').startswith('198.18.'))
+one = socket.create_connection(('public.test', 8000)); print(one.getpeername())
+";
+    let prepare = with_servers(fixture);
+    let call = python(fixture, &[], script);
+    let outcome = in_own_network(fixture, &prepare, &call).run();
+    shows(&outcome, "EACCES\ntcp\ntcp\nTrue\n('203.0.113.7', 8000)\n");
+    assert_eq!(
+        asker.targets(),
+        ["tcp://the.secret.is.7.test:8000", "tcp://public.test:8000"]
+    );
+    let asked_for = fixture.read("ready.asked");
+    assert!(
+        asked_for.lines().all(|name| name == "public.test"),
+        "{asked_for}"
+    );
+}
+
+fn what_a_name_leads_to_inside_is_asked_about_again(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["run", "no", "run", "once"]);
+    let script = "
+for name in 'private.test', 'rebound.test', 'rebound.test': print(reached(name, 8000))
+";
+    let prepare = with_servers(fixture);
+    let call = python(fixture, &[], script);
+    let outcome = in_own_network(fixture, &prepare, &call).run();
+    shows(&outcome, "EACCES\ntcp\ntcp\n");
+    let told = asker.told();
+    let asked: Vec<_> = told
+        .iter()
+        .map(|one| (one["target"].as_str().unwrap(), one["found_by"].as_str()))
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            ("tcp://private.test:8000", None),
+            ("tcp://10.9.9.9:8000", Some("private.test")),
+            ("tcp://rebound.test:8000", None),
+            ("tcp://127.0.0.1:8000", Some("rebound.test")),
+            ("tcp://127.0.0.1:8000", Some("rebound.test")),
+        ]
+    );
+}
+
+fn a_granted_name_is_not_asked_about(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["no"]);
+    let script = "print(reached('public.test', 8000), reached('public.test', 8001))";
+    let prepare = with_servers(fixture);
+    let call = python(fixture, &["--connect", "tcp://public.test:8000"], script);
+    let outcome = in_own_network(fixture, &prepare, &call).run();
+    shows(&outcome, "tcp EACCES\n");
+    assert_eq!(asker.targets(), ["tcp://203.0.113.7:8001"]);
+}
+
+fn an_unknown_name_is_told(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["run"]);
+    let prepare = with_servers(fixture);
+    let call = python(fixture, &[], "print(reached('absent.test', 80))");
+    let outcome = in_own_network(fixture, &prepare, &call).run();
+    shows(&outcome, "EHOSTUNREACH\n");
+    assert_eq!(asker.targets(), ["tcp://absent.test:80"]);
+    let report = report(fixture);
+    assert_eq!(
+        report["denials"][0]["reason"],
+        "this machine finds no address of that name"
+    );
+}
+
+/// Stand-ins are the names' that were asked for, and no others.
+fn a_name_that_never_was_looked_up_is_an_address(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["no"]);
+    python(fixture, &[], "print(reached('198.18.0.1', 80))").run();
+    assert_eq!(asker.targets(), ["tcp://198.18.0.1:80"]);
+}
+
+fn datagrams_are_asked_about(fixture: &Fixture) {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let asker = Asker::says(fixture, &["once", "no", "run"]);
+    let script = format!(
+        "
+one = socket.socket(type=socket.SOCK_DGRAM)
+def sent(word, port):
+    try: return one.sendto(word, ('127.0.0.1', port))
+    except OSError as error: return errno.errorcode[error.errno]
+print(sent(b'a', {port}), sent(b'bb', {port}), sent(b'ccc', 9), sent(b'dddd', 9))
+"
+    );
+    shows(&python(fixture, &[], &script).run(), "1 EACCES 3 4\n");
+    let at = format!("udp://127.0.0.1:{port}");
+    assert_eq!(asker.targets(), [&at, &at, "udp://127.0.0.1:9"]);
+    let mut word = [0; 10];
+    assert_eq!(server.recv(&mut word).unwrap(), 1);
+    server.set_nonblocking(true).unwrap();
+    assert!(server.recv(&mut word).is_err(), "the second was not sent");
+}
+
+fn places_to_listen_are_asked_about(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["no", "once", "run"]);
+    let script = "
+def listens(port, host='127.0.0.1'):
+    try:
+        with socket.socket() as one:
+            one.bind((host, port)); one.listen(); return 'listens'
+    except OSError as error: return errno.errorcode[error.errno]
+port = 23457
+print(listens(port), listens(port), listens(port + 1), listens(port + 1), listens(0))
+";
+    shows(
+        &python(fixture, &[], script).run(),
+        "EACCES EACCES listens listens listens\n",
+    );
+    assert_eq!(
+        asker.targets(),
+        [
+            "tcp://127.0.0.1:23457",
+            "tcp://127.0.0.1:23458",
+            "tcp://127.0.0.1:0"
+        ]
+    );
+    assert_eq!(
+        report(fixture)["granted"][0]["verdict"],
+        "run",
+        "what is bound stays so"
+    );
+}
+
+fn what_is_granted_is_not_asked_about(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &["no"]));
+    let script = format!("print(reached('127.0.0.1', {}))", server.port);
+    let flags = ["--connect", &server.address()];
+    shows(&python(fixture, &flags, &script).run(), "hello\n");
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+fn what_no_grant_can_give_is_not_asked_about(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["run"]);
+    let script = "
+try: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+except OSError as error: print(error.errno != 0)
+print(reached('127.0.0.1', 0))
+";
+    let outcome = python(fixture, &[], script).run();
+    shows(&outcome, "True\nEACCES\n");
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+fn a_program_answers(fixture: &Fixture) {
+    let server = Server::start();
+    fixture.write_program(
+        "answers",
+        "#!/bin/sh\nread -r question; echo \"$question\" >question.json\necho '{\"question\": 1, \"verdict\": \"run\"}'\nexec cat\n",
+    );
+    let script = format!("{READS}print(reached('127.0.0.1', {}))", server.port);
+    let words = ["run", "--ask-program", "./answers", "--", "/usr/bin/python3"];
+    let call = fixture.palisade(words.iter().copied().chain(["-c", &script]));
+    shows(&{ call }.run(), "hello\n");
+    assert!(fixture.read("question.json").contains(&server.address()));
+}
+
+fn an_asker_that_is_not_there_is_told(fixture: &Fixture) {
+    let refused = |flag: &str, words: &[&str]| {
+        fixture
+            .palisade(["run", flag, "./nobody", "--", "true"])
+            .run()
+            .refuses(words);
+    };
+    refused("--ask-socket", &["nobody answers at ./nobody"]);
+    refused("--ask-program", &["usage: cannot execute ./nobody"]);
+    let both = ["run", "--ask", "--ask-socket", "x", "--", "true"];
+    fixture.palisade(both).run().refuses(&["cannot be used with"]);
+}
+
+fn who_hangs_up_says_no(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &[HANGS_UP]));
+    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
+    assert_eq!(asker.targets().len(), 1);
+}
+
+fn who_says_nothing_says_no(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &[SILENCE]));
+    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    let outcome = python(fixture, &["--ask-time", "200ms"], &script).run();
+    shows(&outcome, "EACCES\nEACCES\n");
+    let told = asker.told();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[1], json!({"type": "withdrawn", "question": 1}));
+}
+
+fn nonsense_is_no_answer(fixture: &Fixture) {
+    const NONSENSE: &str = "!run\n{\"question\":1}\n{\"question\":2,\"verdict\":\"run\"}\n\n\
+                            {\"question\":1,\"verdict\":\"yes\"}\n\0\n{\"question\":1,\"verdict\":\"no\"}\n";
+    let (server, asker) = (Server::start(), Asker::says(fixture, &[NONSENSE, "run"]));
+    let script = format!(
+        "print(reached('127.0.0.1', {}), reached('127.0.0.1', {}))",
+        server.port,
+        Server::start().port
+    );
+    // The answer to the second question came before it was asked.
+    shows(&python(fixture, &[], &script).run(), "EACCES hello\n");
+    assert_eq!(asker.targets().len(), 2);
+}
+
+fn an_endless_answer_is_none(fixture: &Fixture) {
+    const ENDLESS: &str = concat!("!", include_str!("ask.rs"));
+    let without_lines: &'static str = ENDLESS.replace('\n', " ").leak();
+    let (server, asker) = (Server::start(), Asker::says(fixture, &[without_lines, "run"]));
+    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
+    assert_eq!(asker.targets().len(), 1);
+}
+
+fn others_go_on_while_one_waits(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &[SILENCE]));
+    let script = format!(
+        "
+waits = threading.Thread(target=reached, args=['127.0.0.1', 1], daemon=True)
+waits.start()
+for _ in range(100): reached('127.0.0.1', {})
+print(waits.is_alive(), flush=True)
+import os; os._exit(0)
+",
+        server.port
+    );
+    let outcome = python(fixture, &["--connect", &server.address()], &script).run();
+    shows(&outcome, "True\n");
+    assert_eq!(asker.targets(), ["tcp://127.0.0.1:1"]);
+}
+
+fn a_signal_reaches_one_that_waits(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &[SILENCE]);
+    let mut call = python(fixture, &[], "print('begun'); reached('127.0.0.1', 1)");
+    let mut child = call.spawn();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    super::fixture::read_line(&mut stdout);
+    signal(&child, Signal::TERM);
+    assert!(ends_within(&child, Duration::from_secs(30)));
+    let outcome = finish(child, &[]);
+    assert_eq!(outcome.code(), 143, "{outcome:?}");
+    drop(asker);
+}
+
+/// And the call is begun anew when it returns, with one question for both.
+fn a_handler_is_run_while_it_waits(fixture: &Fixture) {
+    let server = Server::start();
+    let script = format!(
+        "
+import signal
+ours, theirs = socket.socketpair()
+theirs.setblocking(False)
+signal.set_wakeup_fd(theirs.fileno())
+signal.signal(signal.SIGALRM, lambda *_: 0)
+def tell():
+    for _ in 1, 2: ours.recv(1); print('handled')
+threading.Thread(target=tell).start()
+signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+print(reached('127.0.0.1', {}))
+signal.setitimer(signal.ITIMER_REAL, 0)
+",
+        server.port
+    );
+    let mut patient = Patient::begin(&mut python(fixture, &[], &script), fixture);
+    assert_eq!(patient.asked()["target"], server.address());
+    for _ in 0..2 {
+        assert_eq!(patient.reads(), "handled\n");
+    }
+    patient.says("{\"question\": 1, \"verdict\": \"run\"}");
+    assert_eq!(patient.reads(), "hello\n");
+    patient.ends();
+}
+
+fn the_end_takes_the_question_back(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &[SILENCE, "run"]);
+    let server = Server::start();
+    let script = format!(
+        "
+import os, time
+child = os.fork()
+if child == 0: reached('127.0.0.1', 1); os._exit(0)
+time.sleep(0.3); os.kill(child, 9); os.wait()
+print(reached('127.0.0.1', {}))
+",
+        server.port
+    );
+    shows(&python(fixture, &[], &script).run(), "hello\n");
+    let told = asker.told();
+    let kinds: Vec<_> = told.iter().map(|one| &one["type"]).collect();
+    assert_eq!(kinds, ["question", "withdrawn", "question"], "{told:?}");
+}
+
+/// What the call says when it is answered is asked about anew.
+fn an_address_that_changes_meanwhile_is_not_reached(fixture: &Fixture) {
+    let (granted, other) = (Server::start(), Server::start());
+    let script = format!(
+        "
+import ctypes, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def address(port): return struct.pack('=HHI8x', 2, socket.htons(port), 0x0100007f)
+memory = ctypes.create_string_buffer(address({}), 16)
+one = socket.socket()
+result = []
+def call(): result.append((libc.connect(one.fileno(), memory, 16), ctypes.get_errno()))
+thread = threading.Thread(target=call)
+thread.start()
+input()
+ctypes.memmove(memory, address({}), 16)
+print('changed', flush=True)
+thread.join()
+print(result[0] == (-1, errno.EACCES))
+",
+        granted.port, other.port
+    );
+    let mut patient = Patient::begin(&mut python(fixture, &[], &script), fixture);
+    assert_eq!(patient.asked()["target"], granted.address());
+    // The first question is answered when the guest has changed what it asked.
+    patient.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(patient.reads(), "changed\n");
+    patient.says("{\"question\": 1, \"verdict\": \"run\"}");
+    assert_eq!(patient.asked()["target"], other.address());
+    patient.says("{\"question\": 2, \"verdict\": \"no\"}");
+    assert_eq!(patient.reads(), "True\n");
+    patient.ends();
+}
+
+fn a_flood_is_one_question_and_a_count(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &[SILENCE]);
+    let script = "
+threads = [threading.Thread(target=reached, args=['127.0.0.1', 1 + port]) for port in range(200)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+";
+    python(fixture, &["--ask-time", "100ms"], script).run().is(0);
+    let told = asker.told();
+    let questions: Vec<_> = told.iter().filter(|one| one["type"] == "question").collect();
+    assert!(questions.len() < 100, "{}", questions.len());
+    assert!(questions[1..].iter().any(|one| one["unasked"].as_u64() > Some(0)));
+    let report = report(fixture);
+    let denials = report["denials"].as_array().unwrap();
+    let unasked = denials.iter().find(|one| one["what"] == "more that was to be asked about");
+    let unasked = unasked.unwrap()["count"].as_u64().unwrap();
+    assert_eq!(unasked + questions.len() as u64, 200, "{unasked}");
+}
+
+fn a_name_acts_on_no_terminal(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["no"]);
+    let script = "
+import ctypes
+ctypes.CDLL(None).prctl(15, b'a\\x1b[2J\\n\"}')
+reached('127.0.0.1', 1)
+";
+    python(fixture, &[], script).run();
+    let told = asker.told();
+    assert_eq!(told[0]["process"]["name"], "a\\u{1b}[2J\\n\"}");
+}
+
+fn always_is_written_to_the_policy(fixture: &Fixture) {
+    let server = Server::start();
+    fixture.write("policy.toml", "# Mine.\n[grants]\n");
+    let asker = Asker::says(fixture, &["always", "run"]);
+    let script = format!("print(reached('127.0.0.1', {}), reached('127.0.0.1', 1))", server.port);
+    let outcome = python(fixture, &["--policy", "policy.toml"], &script).run();
+    shows(&outcome, "hello ECONNREFUSED\n");
+    assert!(outcome.stderr.contains("policy.toml: 1 grant added"), "{outcome:?}");
+    let expected = format!("# Mine.\n[grants]\nconnect = [\"{}\"]\n", server.address());
+    assert_eq!(fixture.read("policy.toml"), expected);
+    drop(asker);
+    let words = ["run", "--policy", "policy.toml", "--", "/usr/bin/python3", "-c"];
+    let script = format!("{READS}print(reached('127.0.0.1', {}))", server.port);
+    let again = fixture.palisade(words.iter().copied().chain([script.as_str()]));
+    shows(&{ again }.run(), "hello\n");
+}
+
+fn always_without_a_policy_is_told(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &["always"]));
+    let script = format!("print(reached('127.0.0.1', {}))", server.port);
+    let outcome = python(fixture, &[], &script).run();
+    shows(&outcome, "hello\n");
+    let flag = format!("--connect {}", server.address());
+    assert!(outcome.stderr.contains(&flag), "{outcome:?}");
+    drop(asker);
+}
+
+fn asks(server: &Server, flags: &str, before: &str) -> String {
+    format!(
+        "$P run --ask {flags} -- python3 -c \"import socket; {before}; print(socket.create_connection(('127.0.0.1', {})).recv(9))\"\n",
+        server.port
+    )
+}
+
+fn somebody_at_a_terminal_answers(fixture: &Fixture) {
+    let server = Server::start();
+    let mut person = Person::sit_down(fixture);
+    person
+        .types(&asks(&server, "", "0"))
+        .sees("-- palisade asks --")
+        .sees(&format!("\"python3\" (process "))
+        .sees(&format!("wants to connect to {}", server.address()))
+        .sees("Your word: ")
+        .types("run\n")
+        .sees("-- the guest goes on --")
+        .sees("b'hello'")
+        .sees(PROMPT)
+        .types(&asks(&server, "", "0"))
+        .sees("Your word: ")
+        .types("n\n")
+        .sees("Permission denied")
+        .sees(PROMPT);
+    fixture.write("policy.toml", "[grants]\n");
+    person
+        .types(&asks(&server, "--policy policy.toml", "0"))
+        .sees("is written to policy.toml")
+        .sees("Your word: ")
+        .types("always\n")
+        .sees("b'hello'")
+        .sees("policy.toml: 1 grant added")
+        .sees(PROMPT);
+}
+
+fn only_a_whole_word_is_an_answer(fixture: &Fixture) {
+    let server = Server::start();
+    let mut person = Person::sit_down(fixture);
+    person.types(&asks(&server, "", "0")).sees("Your word: ");
+    for no_answer in ["r\n", "yes\n", "run run\n", "\n", "always\n"] {
+        person
+            .types(no_answer)
+            .sees("once, run, no or never: ");
+    }
+    person.types("once\n").sees("b'hello'").sees(PROMPT);
+    // The end of the input, and the interrupt, which is the guest's.
+    person
+        .types(&asks(&server, "", "0"))
+        .sees("Your word: ")
+        .types("\u{4}")
+        .sees("Permission denied")
+        .sees(PROMPT)
+        .types(&asks(&server, "", "0"))
+        .sees("Your word: ")
+        .types("\u{3}")
+        .sees(PROMPT);
+}
+
+/// It asks its terminal to type an answer for it: a device status report, and TIOCSTI where the kernel has it.
+fn the_guest_types_no_answer(fixture: &Fixture) {
+    let server = Server::start();
+    let mut person = Person::sit_down(fixture);
+    let types = "import fcntl, sys, os; print('\\x1b[6n', end='', flush=True); \
+                 [os.write(1, b'run\\n')]";
+    person
+        .types(&asks(&server, "", types))
+        .sees("Your word: ")
+        .sees_no_more();
+    assert!(!person.shown.contains("b'hello'"));
+    person.types("no\n").sees("Permission denied").sees(PROMPT);
+}
+
+fn what_is_printed_meanwhile_is_shown_later(fixture: &Fixture) {
+    let server = Server::start();
+    fixture.make_fifo("go");
+    let mut person = Person::sit_down(fixture);
+    let command = format!(
+        "$P run --ask --read go -- sh -c 'python3 -c \"import socket; socket.create_connection((\\\"127.0.0.1\\\", {}))\" & \
+         read x <go; echo \"-- the guest says\"; wait'\n",
+        server.port
+    );
+    person.types(&command).sees("Your word: ");
+    fs::write(fixture.path("go"), "\n").unwrap();
+    person.sees_no_more();
+    let asked = person.shown.rfind("Your word: ").unwrap();
+    assert!(!person.shown[asked..].contains("guest says"));
+    person
+        .types("run\n")
+        .sees("-- the guest goes on --")
+        .sees("-- the guest says")
+        .sees(PROMPT);
+}
+
+fn it_takes_a_terminal(fixture: &Fixture) {
+    let mut call = fixture.call(
+        std::path::Path::new("/usr/bin/setsid"),
+        ["-w", fixture.program().to_str().unwrap(), "run", "--ask", "--", "true"],
+    );
+    let child = call.spawn();
+    finish(child, &[]).refuses(&["usage: nobody can be asked without a terminal", "--ask-program"]);
+}
+
+fn without_namespaces_it_refuses(fixture: &Fixture) {
+    let asker = Asker::says(fixture, &["run"]);
+    let flags = ["--ask-socket", "asker", "--allow-degraded", "namespaces"];
+    super::tiers::run_without_namespaces(fixture, &flags, "true")
+        .run()
+        .refuses(&["--ask", "namespaces", "palisade doctor"]);
+    drop(asker);
+}
+
+fn a_module_is_not_asked_about(fixture: &Fixture) {
+    fixture.write("module.wasm", "\0asm\u{1}\0\0\0");
+    fixture
+        .palisade(["run", "--ask-program", "cat", "--", "./module.wasm"])
+        .run()
+        .refuses(&["usage: --ask", "native program"]);
+}
