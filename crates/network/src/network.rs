@@ -68,9 +68,9 @@ impl Network {
         Uses {
             connect: self.asks
                 || self
-                .addresses
-                .iter()
-                .any(|rule| rule.transport == transport)
+                    .addresses
+                    .iter()
+                    .any(|rule| rule.transport == transport)
                 || self.names.iter().any(|rule| rule.transport == transport)
                 || !self.public.is_empty()
                 || transport == Transport::Tcp && self.needs_proxy(),
@@ -129,12 +129,16 @@ impl Network {
         });
     }
 
-    /// Allows the guest to bind this address, and to listen there. Port 0 is one that the kernel picks.
+    /// Allows the guest to bind this address, and to listen there; the unspecified one is every interface. Port 0 is one that the
+    /// kernel picks.
     pub fn allow_listen(&mut self, transport: Transport, at: SocketAddr) {
         let at = address::canonical(at);
         self.listen.push(ListenRule {
             transport,
-            place: ListenPlace::At(at.ip(), address::scope_of(at)),
+            place: match at.ip().is_unspecified() {
+                true => ListenPlace::Every,
+                false => ListenPlace::At(at.ip(), address::scope_of(at)),
+            },
             ports: match at.port() {
                 0 => Ports::KERNEL_PICKS,
                 port => Ports::one(port),

@@ -69,13 +69,13 @@ use inner::InnerPort;
 use local::Performer;
 use lookups::Asked;
 use maker::Maker;
-use palisade_wall::Granted;
 use palisade_network::{
     Gate, Listening, Observation, Observations, Refresh,
     address::canonical,
     proxy::environment,
     service::{self, RemoteResolver},
 };
+use palisade_wall::Granted;
 use pending::Pending;
 use repeated::Repeated;
 use rustix::{
@@ -589,7 +589,9 @@ impl Answers {
             Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
             Answer::Later(wait) => self.pending.push(call, wait),
             Answer::Held(_) if self.held.len() >= MOST_HELD => {
-                self.shared.repeated.answer(listener, call, Err(Errno::AGAIN));
+                self.shared
+                    .repeated
+                    .answer(listener, call, Err(Errno::AGAIN));
             }
             Answer::Held(ticket) => self.held.push((*call, ticket)),
             // It fails only if nobody waits any more.

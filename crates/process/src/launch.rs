@@ -252,7 +252,8 @@ impl Launcher {
         held.tell(plan, &keeper)?;
         let gathered = Gathered::new(plan, (&keeper, self.is_for_one), &held, &mut ahead.domain)?;
         let listeners = Listeners::of(plan, streams.passed)?;
-        let mut network = broker::Prepared::of(plan, &self.machine, streams.questions).map_err(LaunchError::Broker)?;
+        let mut network = broker::Prepared::of(plan, &self.machine, streams.questions)
+            .map_err(LaunchError::Broker)?;
         let message = Message::of(&Contents {
             plan,
             done: &ahead.prelude,

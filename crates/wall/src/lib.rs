@@ -17,6 +17,7 @@ mod error;
 mod exit;
 pub mod mock;
 mod plan;
+mod process;
 mod purpose;
 mod report;
 mod streams;
@@ -26,9 +27,10 @@ pub use domain::{Domain, Event, Freezer, InnerNetwork, MemoryMeter, TerminalPosi
 pub use error::{Cause, Error};
 pub use exit::{Ending, Exit};
 pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Relied, Spec, View, Wall, WriteGrant};
+pub use process::Process;
 pub use purpose::Purpose;
 pub use report::{
-    Denial, Enforcement, Granted, Had, HadFor, Level, Phase, Process, REPORT_VERSION, Report, Usage,
+    Denial, Enforcement, Granted, Had, HadFor, Level, Phase, REPORT_VERSION, Report, Usage,
     report_schema,
 };
 pub use streams::{Streams, Terminal};

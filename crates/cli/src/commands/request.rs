@@ -1,5 +1,6 @@
 //! What `run` and `explain` were asked for, and its plan on a machine.
 
+use crate::args::AskArgs;
 use anyhow::{Context, bail};
 use palisade_command_line::{
     args::{GuestArgs, PolicyArgs},
@@ -10,10 +11,7 @@ use palisade_process::Machine;
 use palisade_wall::{Command, Spec, Surroundings, View};
 use palisade_walls::{Plan, make_plan};
 use palisade_wasm::{cache, programs};
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 /// All that a plan is made of but the machine.
 pub(super) struct Request {
@@ -23,6 +21,7 @@ pub(super) struct Request {
     env_files: EnvFiles,
     policy_file: Option<PathBuf>,
     report: Option<PathBuf>,
+    asker: Option<PathBuf>,
 }
 
 impl Request {
@@ -45,6 +44,7 @@ impl Request {
             env_files,
             policy_file,
             report: None,
+            asker: None,
         })
     }
 
@@ -54,9 +54,11 @@ impl Request {
         self
     }
 
-    /// Whose guest is asked about, if so, and for how long.
-    pub(super) fn with_questions(mut self, patience: Option<Duration>) -> Self {
-        self.surroundings.asks = patience;
+    /// With questions about what no grant covers, if they are wanted.
+    pub(super) fn with_questions(mut self, args: &AskArgs) -> Self {
+        self.surroundings.asks = args.is_wanted().then_some(args.ask_time);
+        let asker = args.ask_program.as_ref().or(args.ask_socket.as_ref());
+        self.asker = asker.cloned();
         self
     }
 
@@ -97,6 +99,9 @@ impl Request {
         if let Some(report) = &self.report {
             refuse_report_in_reach(view, report)?;
         }
+        if let Some(asker) = &self.asker {
+            refuse_asker_in_reach(view, asker)?;
+        }
         programs::refuse_reach(view)?;
         refuse_writable_cache(view)
     }
@@ -122,6 +127,18 @@ fn refuse_report_in_reach(view: &dyn View, path: &Path) -> anyhow::Result<()> {
     if view.can_change(&absolute) {
         bail!(
             "policy: the report {} lies where the guest can write: put it outside the granted folder",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// A guest that can put another in its place answers its own questions, the next time.
+fn refuse_asker_in_reach(view: &dyn View, path: &Path) -> anyhow::Result<()> {
+    let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
+    if view.can_change(&absolute) {
+        bail!(
+            "policy: who is to be asked, {}, lies where the guest can write: put it outside the granted folder",
             path.display()
         );
     }

@@ -45,7 +45,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let request = Request::new(&args.policy, args.guest, outer.is_some())?
         .with_report(args.report.as_deref())
         .with_watch(args.watch)
-        .with_questions(args.ask.is_wanted().then_some(args.ask.ask_time));
+        .with_questions(&args.ask);
     let mut launcher = early
         .filter(|_| may_start_early(&request.policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
@@ -76,7 +76,13 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let guest = (&plan, &prepared);
     let channel = asker.as_ref().map(ask::Asker::channel);
     let questions = (channel, &mut desk);
-    let mut outcome = guard(&launcher, guest, (outer, questions), &mut signals, &mut folders);
+    let mut outcome = guard(
+        &launcher,
+        guest,
+        (outer, questions),
+        &mut signals,
+        &mut folders,
+    );
     if may_fall_back && lacks_namespaces(&outcome) {
         // The keeper that made no domain goes: nothing of palisade's stays unconfined beside a guest.
         launcher = launcher.without_namespaces();
@@ -84,7 +90,13 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         let guest = (&plan, &prepared);
         let outer = find_terminal()?;
         let questions = (None, &mut desk);
-        outcome = guard(&launcher, guest, (outer, questions), &mut signals, &mut folders);
+        outcome = guard(
+            &launcher,
+            guest,
+            (outer, questions),
+            &mut signals,
+            &mut folders,
+        );
     }
     let outcome = outcome.map_err(|error| hint::name_interpreter(error, &request.command, &plan));
     // Waiting for the keeper makes the guest's processor time count as this process's children's.

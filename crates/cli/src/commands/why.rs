@@ -1,7 +1,7 @@
 //! `palisade why`: a report in sentences.
 
 pub(super) mod apply;
-mod opens;
+pub(super) mod opens;
 pub(super) mod remedy;
 mod sentences;
 

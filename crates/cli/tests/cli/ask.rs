@@ -36,6 +36,7 @@ cases![
     what_no_grant_can_give_is_not_asked_about,
     a_program_answers,
     an_asker_that_is_not_there_is_told,
+    an_asker_in_the_guest_s_reach_is_refused,
     who_hangs_up_says_no,
     who_says_nothing_says_no,
     nonsense_is_no_answer,
@@ -218,7 +219,10 @@ fn shows(outcome: &Outcome, text: &str) {
 
 fn an_address_is_asked_about_once(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &["run"]));
-    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    let script = format!(
+        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
+        server.port
+    );
     shows(&python(fixture, &[], &script).run(), "hello\nhello\n");
     let told = asker.told();
     assert_eq!(told.len(), 1, "{told:?}");
@@ -227,7 +231,10 @@ fn an_address_is_asked_about_once(fixture: &Fixture) {
     assert_eq!(told[0]["process"]["name"], "python3");
     let report = report(fixture);
     let granted = &report["granted"];
-    assert_eq!(granted[0]["grant"], format!("--connect {}", server.address()));
+    assert_eq!(
+        granted[0]["grant"],
+        format!("--connect {}", server.address())
+    );
     assert_eq!(granted[0]["verdict"], "run");
     assert!(granted[0]["at_us"].as_u64() > Some(0));
     assert_eq!(report["denials"], json!([]));
@@ -235,7 +242,10 @@ fn an_address_is_asked_about_once(fixture: &Fixture) {
 
 fn no_is_remembered(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &["no"]));
-    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    let script = format!(
+        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
+        server.port
+    );
     shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
     assert_eq!(asker.targets(), [server.address()]);
     let report = report(fixture);
@@ -249,7 +259,10 @@ fn no_is_remembered(fixture: &Fixture) {
 
 fn once_is_for_one_call(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &["once", "no"]));
-    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    let script = format!(
+        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
+        server.port
+    );
     shows(&python(fixture, &[], &script).run(), "hello\nEACCES\n");
     assert_eq!(asker.targets().len(), 2);
 }
@@ -378,17 +391,19 @@ def listens(port, host='127.0.0.1'):
     except OSError as error: return errno.errorcode[error.errno]
 port = 23457
 print(listens(port), listens(port), listens(port + 1), listens(port + 1), listens(0))
+with socket.create_server(('', port + 2), family=socket.AF_INET6, dualstack_ipv6=True) as one: print(one.getsockname()[0])
 ";
     shows(
         &python(fixture, &[], script).run(),
-        "EACCES EACCES listens listens listens\n",
+        "EACCES EACCES listens listens listens\n::\n",
     );
     assert_eq!(
         asker.targets(),
         [
             "tcp://127.0.0.1:23457",
             "tcp://127.0.0.1:23458",
-            "tcp://127.0.0.1:0"
+            "tcp://127.0.0.1:0",
+            "tcp://*:23459",
         ]
     );
     assert_eq!(
@@ -425,7 +440,13 @@ fn a_program_answers(fixture: &Fixture) {
         "#!/bin/sh\nread -r question; echo \"$question\" >question.json\necho '{\"question\": 1, \"verdict\": \"run\"}'\nexec cat\n",
     );
     let script = format!("{READS}print(reached('127.0.0.1', {}))", server.port);
-    let words = ["run", "--ask-program", "./answers", "--", "/usr/bin/python3"];
+    let words = [
+        "run",
+        "--ask-program",
+        "./answers",
+        "--",
+        "/usr/bin/python3",
+    ];
     let call = fixture.palisade(words.iter().copied().chain(["-c", &script]));
     shows(&{ call }.run(), "hello\n");
     assert!(fixture.read("question.json").contains(&server.address()));
@@ -441,19 +462,39 @@ fn an_asker_that_is_not_there_is_told(fixture: &Fixture) {
     refused("--ask-socket", &["nobody answers at ./nobody"]);
     refused("--ask-program", &["usage: cannot execute ./nobody"]);
     let both = ["run", "--ask", "--ask-socket", "x", "--", "true"];
-    fixture.palisade(both).run().refuses(&["cannot be used with"]);
+    fixture
+        .palisade(both)
+        .run()
+        .refuses(&["cannot be used with"]);
+}
+
+fn an_asker_in_the_guest_s_reach_is_refused(fixture: &Fixture) {
+    fixture.make_folder("work");
+    for flag in ["--ask-socket", "--ask-program"] {
+        let words = ["run", "--write", "work", flag, "work/asker", "--", "true"];
+        fixture.palisade(words).run().refuses(&[
+            "who is to be asked, work/asker",
+            "where the guest can write",
+        ]);
+    }
 }
 
 fn who_hangs_up_says_no(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &[HANGS_UP]));
-    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    let script = format!(
+        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
+        server.port
+    );
     shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
     assert_eq!(asker.targets().len(), 1);
 }
 
 fn who_says_nothing_says_no(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &[SILENCE]));
-    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    let script = format!(
+        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
+        server.port
+    );
     let outcome = python(fixture, &["--ask-time", "200ms"], &script).run();
     shows(&outcome, "EACCES\nEACCES\n");
     let told = asker.told();
@@ -478,8 +519,14 @@ fn nonsense_is_no_answer(fixture: &Fixture) {
 fn an_endless_answer_is_none(fixture: &Fixture) {
     const ENDLESS: &str = concat!("!", include_str!("ask.rs"));
     let without_lines: &'static str = ENDLESS.replace('\n', " ").leak();
-    let (server, asker) = (Server::start(), Asker::says(fixture, &[without_lines, "run"]));
-    let script = format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", server.port);
+    let (server, asker) = (
+        Server::start(),
+        Asker::says(fixture, &[without_lines, "run"]),
+    );
+    let script = format!(
+        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
+        server.port
+    );
     shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
     assert_eq!(asker.targets().len(), 1);
 }
@@ -587,7 +634,13 @@ print(result[0] == (-1, errno.EACCES))
     let mut patient = Patient::begin(&mut python(fixture, &[], &script), fixture);
     assert_eq!(patient.asked()["target"], granted.address());
     // The first question is answered when the guest has changed what it asked.
-    patient.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    patient
+        .child
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(b"\n")
+        .unwrap();
     assert_eq!(patient.reads(), "changed\n");
     patient.says("{\"question\": 1, \"verdict\": \"run\"}");
     assert_eq!(patient.asked()["target"], other.address());
@@ -603,14 +656,25 @@ threads = [threading.Thread(target=reached, args=['127.0.0.1', 1 + port]) for po
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 ";
-    python(fixture, &["--ask-time", "100ms"], script).run().is(0);
+    python(fixture, &["--ask-time", "100ms"], script)
+        .run()
+        .is(0);
     let told = asker.told();
-    let questions: Vec<_> = told.iter().filter(|one| one["type"] == "question").collect();
+    let questions: Vec<_> = told
+        .iter()
+        .filter(|one| one["type"] == "question")
+        .collect();
     assert!(questions.len() < 100, "{}", questions.len());
-    assert!(questions[1..].iter().any(|one| one["unasked"].as_u64() > Some(0)));
+    assert!(
+        questions[1..]
+            .iter()
+            .any(|one| one["unasked"].as_u64() > Some(0))
+    );
     let report = report(fixture);
     let denials = report["denials"].as_array().unwrap();
-    let unasked = denials.iter().find(|one| one["what"] == "more that was to be asked about");
+    let unasked = denials
+        .iter()
+        .find(|one| one["what"] == "more that was to be asked about");
     let unasked = unasked.unwrap()["count"].as_u64().unwrap();
     assert_eq!(unasked + questions.len() as u64, 200, "{unasked}");
 }
@@ -631,14 +695,27 @@ fn always_is_written_to_the_policy(fixture: &Fixture) {
     let server = Server::start();
     fixture.write("policy.toml", "# Mine.\n[grants]\n");
     let asker = Asker::says(fixture, &["always", "run"]);
-    let script = format!("print(reached('127.0.0.1', {}), reached('127.0.0.1', 1))", server.port);
+    let script = format!(
+        "print(reached('127.0.0.1', {}), reached('127.0.0.1', 1))",
+        server.port
+    );
     let outcome = python(fixture, &["--policy", "policy.toml"], &script).run();
     shows(&outcome, "hello ECONNREFUSED\n");
-    assert!(outcome.stderr.contains("policy.toml: 1 grant added"), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("policy.toml: 1 grant added"),
+        "{outcome:?}"
+    );
     let expected = format!("# Mine.\n[grants]\nconnect = [\"{}\"]\n", server.address());
     assert_eq!(fixture.read("policy.toml"), expected);
     drop(asker);
-    let words = ["run", "--policy", "policy.toml", "--", "/usr/bin/python3", "-c"];
+    let words = [
+        "run",
+        "--policy",
+        "policy.toml",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+    ];
     let script = format!("{READS}print(reached('127.0.0.1', {}))", server.port);
     let again = fixture.palisade(words.iter().copied().chain([script.as_str()]));
     shows(&{ again }.run(), "hello\n");
@@ -667,7 +744,7 @@ fn somebody_at_a_terminal_answers(fixture: &Fixture) {
     person
         .types(&asks(&server, "", "0"))
         .sees("-- palisade asks --")
-        .sees(&format!("\"python3\" (process "))
+        .sees("\"python3\" (process ")
         .sees(&format!("wants to connect to {}", server.address()))
         .sees("Your word: ")
         .types("run\n")
@@ -695,9 +772,7 @@ fn only_a_whole_word_is_an_answer(fixture: &Fixture) {
     let mut person = Person::sit_down(fixture);
     person.types(&asks(&server, "", "0")).sees("Your word: ");
     for no_answer in ["r\n", "yes\n", "run run\n", "\n", "always\n"] {
-        person
-            .types(no_answer)
-            .sees("once, run, no or never: ");
+        person.types(no_answer).sees("once, run, no or never: ");
     }
     person.types("once\n").sees("b'hello'").sees(PROMPT);
     // The end of the input, and the interrupt, which is the guest's.
@@ -751,10 +826,20 @@ fn what_is_printed_meanwhile_is_shown_later(fixture: &Fixture) {
 fn it_takes_a_terminal(fixture: &Fixture) {
     let mut call = fixture.call(
         std::path::Path::new("/usr/bin/setsid"),
-        ["-w", fixture.program().to_str().unwrap(), "run", "--ask", "--", "true"],
+        [
+            "-w",
+            fixture.program().to_str().unwrap(),
+            "run",
+            "--ask",
+            "--",
+            "true",
+        ],
     );
     let child = call.spawn();
-    finish(child, &[]).refuses(&["usage: nobody can be asked without a terminal", "--ask-program"]);
+    finish(child, &[]).refuses(&[
+        "usage: nobody can be asked without a terminal",
+        "--ask-program",
+    ]);
 }
 
 fn without_namespaces_it_refuses(fixture: &Fixture) {

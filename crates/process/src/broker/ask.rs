@@ -458,7 +458,9 @@ impl Asking {
         };
         let until = Instant::now() + ttl.clamp(HOLDS.0, HOLDS.1);
         let mut state = lock(&self.state);
-        state.lookups.insert(name.clone(), Lookup::Done(found, until));
+        state
+            .lookups
+            .insert(name.clone(), Lookup::Done(found, until));
         drop(state);
         // It cannot be full: a count of 2^64 - 1.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
@@ -519,7 +521,9 @@ impl Brokered<'_> {
             return match transport {
                 Transport::Tcp => self.connect_by_name(asking, socket, &name, asked),
                 // A lookup learns the route to what it has found in this way, and sends nothing.
-                Transport::Udp => connect_to_server(asking, &socket, asked).map(drop).and(DONE),
+                Transport::Udp => connect_to_server(asking, &socket, asked)
+                    .map(drop)
+                    .and(DONE),
             };
         }
         if (transport, asked.port()) == (Transport::Udp, NAME_SERVERS) {

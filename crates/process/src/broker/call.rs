@@ -138,9 +138,12 @@ impl Brokered<'_> {
             Ok(target) => target,
             Err(refusal) => {
                 return match &self.shared.asking {
-                    Some(asking) => {
-                        self.ask_to_connect(&Arc::clone(asking), socket, (transport, asked), refusal)
-                    }
+                    Some(asking) => self.ask_to_connect(
+                        &Arc::clone(asking),
+                        socket,
+                        (transport, asked),
+                        refusal,
+                    ),
                     None => self.refuse_connection(&socket, transport, asked, Some(refusal)),
                 };
             }

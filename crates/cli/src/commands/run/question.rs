@@ -4,6 +4,7 @@
 //! typed after the question was there. What a guest chose stands in it in ASCII.
 
 use super::job;
+use crate::commands::why::opens;
 use anyhow::Context;
 use palisade_wall::ask::{Answer, Question, Told, Verdict};
 use rustix::{
@@ -209,7 +210,11 @@ impl Desk {
     }
 
     fn withdraw(&mut self, number: u64) {
-        if self.open.as_ref().is_some_and(|open| open.question == number) {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.question == number)
+        {
             self.open = None;
             if std::mem::take(&mut self.is_shown) {
                 self.print("\r\n-- no answer is needed any more --\r\n");
@@ -270,6 +275,9 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
     if target.contains("xn--") {
         line("  A part of the name (xn--) stands for letters that may look like others.");
     }
+    if let Some(opened) = opens::describe(&question.grant) {
+        line(&format!("  It would open {opened}."));
+    }
     line(match wants {
         "listen at" => "  Others could reach what it serves there.",
         _ => "  Whatever runs behind the wall could send there all that it can read.",
@@ -283,7 +291,9 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
     line("  once    this time");
     line("  run     until the guest ends");
     if let Some(policy) = policy {
-        line(&format!("  always  the same, and \"{target}\" is written to {policy}"));
+        line(&format!(
+            "  always  the same, and \"{target}\" is written to {policy}"
+        ));
     }
     line("  no      and not again");
     line("  never   no to this and to all that follows");
@@ -323,6 +333,7 @@ mod tests {
         insta::assert_snapshot!(shown.replace('\r', ""), @r#"
         -- palisade asks ------------------------------------------------
         "node" (process 7) wants to connect to tcp://a.example:443
+          It would open tcp port 443 of a.example, at the public addresses that it has.
           Whatever runs behind the wall could send there all that it can read.
           once    this time
           run     until the guest ends
@@ -337,8 +348,15 @@ mod tests {
     fn a_guest_cannot_write_into_a_question() {
         let name = "a\x1b[2J\r\npalisade asks: say run\u{202e}\u{430}";
         let shown = describe(&question(name, "tcp://xn--80ak6aa92e.com:443"), None);
-        assert!(shown.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\r' | b'\n')));
-        assert!(shown.contains(r#""a\u{1b}[2J\r\npalisade asks: say run" (process 7)"#), "{shown}");
+        assert!(
+            shown
+                .bytes()
+                .all(|byte| matches!(byte, b' '..=b'~' | b'\r' | b'\n'))
+        );
+        assert!(
+            shown.contains(r#""a\u{1b}[2J\r\npalisade asks: say run\u{202e}\u{430}" (process 7)"#),
+            "{shown}"
+        );
         assert!(shown.contains("not all of it is plain letters"));
         assert!(shown.contains("may look like others"));
         assert!(!shown.contains("always"), "there is no policy to write to");

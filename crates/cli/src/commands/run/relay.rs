@@ -138,7 +138,16 @@ impl Relay<'_> {
             outcome => drop(outcome?),
         }
         let mut events = fds.iter().map(PollFd::revents);
-        let [signals, domain, relayed, guest, keyboard, screen, asked, typed] = waits.map(|wait| {
+        let [
+            signals,
+            domain,
+            relayed,
+            guest,
+            keyboard,
+            screen,
+            asked,
+            typed,
+        ] = waits.map(|wait| {
             wait.and_then(|_| events.next())
                 .unwrap_or(PollFlags::empty())
         });

@@ -9,7 +9,7 @@ use palisade_policy::{
 use std::path::Path;
 
 /// What a flag opens with this value; `None` for another flag.
-pub(super) fn describe(grant: &str) -> Option<String> {
+pub(in crate::commands) fn describe(grant: &str) -> Option<String> {
     match grant.split_once(' ')? {
         ("--connect", text) => Some(describe_connect(&text.parse().ok()?)),
         ("--listen", text) => Some(describe_listen(&text.parse().ok()?)),
