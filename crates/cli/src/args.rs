@@ -157,6 +157,9 @@ pub(crate) struct RunArgs {
     /// Tell of files that the guest asks for and is not granted. Each call that names a file takes longer for it
     #[arg(long, help_heading = "Report")]
     pub(crate) watch: bool,
+    /// Write what happens to a file or FIFO, or to a local socket, as it happens: a JSON object a line
+    #[arg(long, value_name = "FILE|unix:PATH", help_heading = "Report", value_hint = ValueHint::FilePath)]
+    pub(crate) events: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) ask: AskArgs,
     // For `palisade learn`, which tells of it itself.

@@ -12,6 +12,7 @@ mod cli {
     pub(crate) mod cost;
     pub(crate) mod denials;
     pub(crate) mod environment;
+    pub(crate) mod events;
     pub(crate) mod exit_codes;
     pub(crate) mod explain;
     pub(crate) mod files;
@@ -32,6 +33,7 @@ mod cli {
     pub(crate) mod printed;
     pub(crate) mod programs;
     pub(crate) mod protect;
+    pub(crate) mod published;
     pub(crate) mod real_wasm;
     pub(crate) mod report;
     pub(crate) mod requests;
@@ -73,6 +75,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("cost", cli::cost::CASES),
     ("denials", cli::denials::CASES),
     ("environment", cli::environment::CASES),
+    ("events", cli::events::CASES),
     ("exit_codes", cli::exit_codes::CASES),
     ("explain", cli::explain::CASES),
     ("files", cli::files::CASES),

@@ -154,10 +154,20 @@ impl fmt::Display for Observation {
 ///
 /// Things are told apart by call, target, refusal and the process's name: a shell loop that tries
 /// one address from a thousand processes is one observation.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Observations {
     keeps_allowed: bool,
+    /// Hears each of them at once.
+    hears: Option<Box<Hears>>,
     seen: Mutex<Seen>,
+}
+
+impl fmt::Debug for Observations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observations")
+            .field("seen", &self.seen)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -166,6 +176,8 @@ struct Seen {
     list: Vec<Observation>,
     more: u64,
 }
+
+type Hears = dyn Fn(&Observation) + Send + Sync;
 
 type Key = (Call, Target, Option<Refusal>, bool, String);
 
@@ -183,9 +195,16 @@ impl Observations {
         }
     }
 
-    /// Whether allowed calls are kept: without that, nobody need say who made one.
-    pub fn keeps_allowed(&self) -> bool {
-        self.keeps_allowed
+    /// Has `hears` told of each at once, allowed ones too.
+    #[must_use]
+    pub fn heard_by(mut self, hears: impl Fn(&Observation) + Send + Sync + 'static) -> Self {
+        self.hears = Some(Box::new(hears));
+        self
+    }
+
+    /// Whether somebody wants to know of allowed calls: without that, nobody need say who made one.
+    pub fn wants_allowed(&self) -> bool {
+        self.keeps_allowed || self.hears.is_some()
     }
 
     /// Takes note of one try.
@@ -197,21 +216,23 @@ impl Observations {
         refusal: Option<Refusal>,
         probe: bool,
     ) {
-        if refusal.is_none() && !self.keeps_allowed {
-            return;
-        }
-        self.seen().add(Observation {
+        let observation = Observation {
             call,
             target,
             process,
             refusal,
             probe,
             count: 1,
-        });
+        };
+        self.tell(&observation);
+        if observation.refusal.is_some() || self.keeps_allowed {
+            self.seen().add(observation);
+        }
     }
 
     /// Takes in what was observed elsewhere, as [`Observations::drain`] gave it: behind what is here.
     pub fn add(&self, (list, more): (Vec<Observation>, u64)) {
+        list.iter().for_each(|one| self.tell(one));
         let mut seen = self.seen();
         list.into_iter().for_each(|one| seen.add(one));
         seen.more = seen.more.saturating_add(more);
@@ -222,6 +243,12 @@ impl Observations {
     pub fn drain(&self) -> (Vec<Observation>, u64) {
         let Seen { list, more, .. } = std::mem::take(&mut *self.seen());
         (list, more)
+    }
+
+    fn tell(&self, observation: &Observation) {
+        if let Some(hears) = &self.hears {
+            hears(observation);
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

@@ -75,7 +75,10 @@ use palisade_network::{
     proxy::environment,
     service::{self, RemoteResolver},
 };
-use palisade_wall::Granted;
+use palisade_wall::{
+    Granted,
+    journal::{Entry, Journal, Judgement},
+};
 use pending::Pending;
 use repeated::Repeated;
 use rustix::{
@@ -106,6 +109,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Prepared {
     gate: Arc<Gate>,
     observations: Arc<Observations>,
+    /// What happens is told here.
+    journal: Option<Arc<Journal>>,
     /// Where whoever started the guest is asked, and for how long.
     questions: Option<(OwnedFd, Duration)>,
     /// Where there are names: who is asked for them, and where that arrives.
@@ -132,6 +137,8 @@ struct Shared {
     listener: OwnedFd,
     gate: Arc<Gate>,
     observations: Arc<Observations>,
+    /// Files that are asked for are told here, too.
+    journal: Option<Arc<Journal>>,
     /// Where the guest finds names below a wildcard.
     proxy: Option<Arc<proxy::Served>>,
     /// What no grant covers is asked about.
@@ -182,6 +189,7 @@ impl Prepared {
         plan: &Plan,
         machine: &Machine,
         questions: Option<BorrowedFd<'_>>,
+        journal: Option<&Arc<Journal>>,
     ) -> io::Result<Option<Self>> {
         if !plan.is_brokered() {
             return Ok(None);
@@ -197,7 +205,8 @@ impl Prepared {
             questions: questions.transpose()?.zip(plan.asks),
             proxy: Listening::begin(&gate)?.map(proxy::Prepared::Listening),
             gate,
-            observations: Arc::new(Observations::of_refusals()),
+            observations: Arc::new(observations(journal)),
+            journal: journal.cloned(),
             names,
             landlock_abi: machine.landlock_abi,
         }))
@@ -249,7 +258,8 @@ impl Prepared {
         if let Some((asker, answered)) = self.names {
             asked = Some(answered);
             if let Some((channel, patience)) = self.questions {
-                let begun = Asking::new(channel, patience, Arc::clone(&asker))?;
+                let journal = self.journal.clone();
+                let begun = Asking::new(channel, patience, Arc::clone(&asker), journal)?;
                 asking = Some(Arc::new(begun));
             }
             if let Some(prepared) = self.proxy {
@@ -267,6 +277,7 @@ impl Prepared {
             listener,
             gate: self.gate,
             observations: self.observations,
+            journal: self.journal,
             proxy,
             asking,
             performer: Performer::new(Arc::clone(socket), plan, layout),
@@ -371,6 +382,34 @@ impl Shared {
             proxy.admit(from, guest::identify(&self.maker, caller));
         }
         Ok(())
+    }
+}
+
+/// Of what is refused; all of it is told in the journal.
+fn observations(journal: Option<&Arc<Journal>>) -> Observations {
+    let observations = Observations::of_refusals();
+    match journal.cloned() {
+        Some(journal) => observations.heard_by(move |one| journal.write(verdict_on(one))),
+        None => observations,
+    }
+}
+
+/// What the journal tells of it.
+pub(crate) fn verdict_on(observation: &Observation) -> Entry {
+    let process = &observation.process;
+    let refusal = observation.refusal.as_ref();
+    Entry::Verdict {
+        verdict: match refusal {
+            Some(_) => Judgement::Deny,
+            None => Judgement::Allow,
+        },
+        call: observation.call.to_string(),
+        target: observation.target.to_string(),
+        process: palisade_wall::Process::new(process.pid, process.name.as_bytes()),
+        reason: refusal.map(|refusal| refusal.reason.to_string()),
+        grant: refusal.and_then(|refusal| refusal.grant.clone()),
+        probe: observation.probe,
+        count: observation.count,
     }
 }
 

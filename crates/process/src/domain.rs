@@ -2,6 +2,7 @@
 
 mod report;
 mod start;
+mod told;
 
 pub(crate) use start::{StartTimes, StartedWords, Successor};
 
@@ -23,7 +24,10 @@ use crate::{
     seen::Seen,
     wire::{self, Record, ended},
 };
-use palisade_wall::{Denial, Ending, Enforcement, Event, Had, Report, TerminalPosition};
+use palisade_wall::{
+    Denial, Ending, Enforcement, Event, Had, Report, TerminalPosition,
+    journal::{Entry, Journal},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
@@ -35,7 +39,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// How long the end of a domain waits for a slow reader of what its guest wrote to a relayed stream.
@@ -101,6 +105,9 @@ pub struct Domain {
     broker: Option<Broker>,
     observed: Observed,
     watched: Option<Watched>,
+    /// What happens to it is told here.
+    journal: Option<Arc<Journal>>,
+    told_wall: &'static str,
     /// What it asked for and did not get.
     lost_files: Vec<Denial>,
     /// What it had of granted places.
@@ -149,6 +156,8 @@ impl Domain {
             broker: None,
             observed: Observed::default(),
             watched: plan.watched.clone(),
+            journal: None,
+            told_wall: plan.told_wall,
             lost_files: Vec::new(),
             had: Vec::new(),
             followed: None,
@@ -171,6 +180,20 @@ impl Domain {
     ) {
         self.terminal = terminal;
         self.start = StartTimes::new(&self.parked, ordered_and_sent_ns, words);
+    }
+
+    /// Tells of its start, and from now on of what happens.
+    pub(crate) fn tell_in(&mut self, journal: Option<&Arc<Journal>>) {
+        let Some(journal) = journal else { return };
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let since_epoch = since_epoch.unwrap_or_default().as_micros();
+        journal.write(Entry::Start {
+            time_us: u64::try_from(since_epoch).unwrap_or(u64::MAX),
+            id: self.parked.pid,
+            wall: self.told_wall.into(),
+            command: self.command.clone(),
+        });
+        self.journal = Some(Arc::clone(journal));
     }
 
     /// The stream to init.
@@ -463,10 +486,14 @@ impl Domain {
             None if self.ran_out_of_memory() => self.report(&killed_words()),
             None => return Err(DomainError::InitGone),
         };
-        match self.report_hook.take() {
-            Some(ReportHook(make)) => make(report, self.start.ordered_ns),
-            None => Ok(report),
+        let report = match self.report_hook.take() {
+            Some(ReportHook(make)) => make(report, self.start.ordered_ns)?,
+            None => report,
+        };
+        if let Some(journal) = &self.journal {
+            told::tell_of_end(journal, &report, &self.seen);
         }
+        Ok(report)
     }
 
     /// What of the files that a watched guest asked for the host has.

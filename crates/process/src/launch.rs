@@ -252,8 +252,9 @@ impl Launcher {
         held.tell(plan, &keeper)?;
         let gathered = Gathered::new(plan, (&keeper, self.is_for_one), &held, &mut ahead.domain)?;
         let listeners = Listeners::of(plan, streams.passed)?;
-        let mut network = broker::Prepared::of(plan, &self.machine, streams.questions)
-            .map_err(LaunchError::Broker)?;
+        let mut network =
+            broker::Prepared::of(plan, &self.machine, streams.questions, streams.journal)
+                .map_err(LaunchError::Broker)?;
         let message = Message::of(&Contents {
             plan,
             done: &ahead.prelude,
@@ -283,6 +284,7 @@ impl Launcher {
         }
         let mut started = await_start(domain.socket(), plan)?;
         domain.has_started(started.terminal.take(), times, started.words);
+        domain.tell_in(streams.journal);
         let wanted = self.parks_ahead.then(|| wanted.clone());
         let domain = self.attend(domain, plan, ready, started, (network, gathered.maker))?;
         let order = |prelude| successor(Arc::clone(&self.ordered), self.park_order(), prelude);

@@ -160,6 +160,9 @@ pub struct Plan {
     /// Whoever starts it is asked about what no grant covers, and has so long to answer.
     #[serde(skip)]
     pub(crate) asks: Option<Duration>,
+    /// What happens is written down.
+    #[serde(skip)]
+    pub(crate) tells: bool,
     /// The files that the guest asks for are watched.
     #[serde(skip)]
     pub(crate) watched: Option<Watched>,
@@ -345,6 +348,7 @@ fn plan_domain(
         },
         absent: layout.absent().to_vec(),
         asks: surroundings.asks,
+        tells: surroundings.tells,
         watched: surroundings.watch.then(|| Watched {
             home: profile::home(surroundings),
             home_inside,
@@ -547,12 +551,17 @@ impl Plan {
         let in_sight = self
             .seccomp
             .is_some_and(|groups| groups.host_sockets_in_sight);
-        in_sight || self.is_watched() || self.has_brokered_network()
+        in_sight || self.is_watched() || self.is_told_of() || self.has_brokered_network()
     }
 
     /// Whether somebody looks at what the guest executes and connects to, for the report.
     pub(crate) fn is_observed(&self) -> bool {
         self.seccomp.is_some_and(|groups| groups.observed)
+    }
+
+    /// Whether calls that are looked at are told of while the guest runs, which init does not.
+    fn is_told_of(&self) -> bool {
+        self.tells && self.is_observed()
     }
 
     /// Whether the supervisor takes note of the files that the guest asks for.

@@ -60,6 +60,7 @@ fn start(script: &str) -> Domain {
         terminal: None,
         passed: &[],
         questions: None,
+        journal: None,
     };
     launcher.launch(&plan, &streams).expect("it starts")
 }

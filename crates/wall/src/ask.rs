@@ -75,6 +75,20 @@ pub enum Verdict {
     Never,
 }
 
+/// The JSON schema of what is said in both directions: [`Told`] and [`Answer`].
+pub fn schema() -> serde_json::Value {
+    #[derive(JsonSchema)]
+    #[schemars(untagged, title = "Line")]
+    #[allow(dead_code, reason = "only its schema is used")]
+    enum Line {
+        /// To the asker.
+        Told(Told),
+        /// From it.
+        Answer(Answer),
+    }
+    schemars::schema_for!(Line).to_value()
+}
+
 impl Answer {
     /// Reads a line; `None` for what is none.
     pub fn read(line: &[u8]) -> Option<Self> {

@@ -15,6 +15,7 @@ pub mod ask;
 mod domain;
 mod error;
 mod exit;
+pub mod journal;
 pub mod mock;
 mod plan;
 mod process;

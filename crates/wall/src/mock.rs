@@ -310,6 +310,7 @@ mod tests {
             terminal: None,
             passed: &[],
             questions: None,
+            journal: None,
         };
         let mut domain = plan.launch(&prepared, &(), &streams)?;
         domain.signal(signal)?;

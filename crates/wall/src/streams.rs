@@ -1,7 +1,8 @@
 //! What the guest gets as its standard streams.
 
+use crate::journal::Journal;
 use rustix::termios::Termios;
-use std::os::fd::BorrowedFd;
+use std::{os::fd::BorrowedFd, sync::Arc};
 
 /// What the guest gets as its standard streams.
 ///
@@ -27,6 +28,8 @@ pub struct Streams<'a> {
     pub passed: &'a [BorrowedFd<'a>],
     /// Where questions are asked ([`crate::ask`]), of a plan that says so: a connected local stream socket.
     pub questions: Option<BorrowedFd<'a>>,
+    /// Where what happens is written down, of a plan that says so.
+    pub journal: Option<&'a Arc<Journal>>,
 }
 
 /// A terminal of the guest's own.

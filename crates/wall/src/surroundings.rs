@@ -29,6 +29,8 @@ pub struct Surroundings {
     /// Whoever starts it is asked about what the guest tries on the network and no grant covers, by
     /// [`crate::Streams::questions`]; one that is not answered in this time means no.
     pub asks: Option<Duration>,
+    /// What happens is written down ([`crate::Streams::journal`]).
+    pub tells: bool,
 }
 
 /// A listening socket that a guest finds open because whoever starts it hands it over, and no grant is
@@ -55,6 +57,7 @@ impl Surroundings {
             can_freeze: false,
             watch: false,
             asks: None,
+            tells: false,
         }
     }
 }

@@ -166,6 +166,7 @@ pub fn compile(
         terminal: None,
         passed: &[],
         questions: None,
+        journal: None,
     };
     let plan_on = |machine: &Machine| plan(compiler, purpose, machine, allow_degraded, within);
     let may_fall_back = allow_degraded.contains(&Capability::Namespaces);

@@ -1,5 +1,6 @@
 //! What `run` and `explain` were asked for, and its plan on a machine.
 
+use super::run::events;
 use crate::args::AskArgs;
 use anyhow::{Context, bail};
 use palisade_command_line::{
@@ -22,6 +23,7 @@ pub(super) struct Request {
     policy_file: Option<PathBuf>,
     report: Option<PathBuf>,
     asker: Option<PathBuf>,
+    events: Option<PathBuf>,
 }
 
 impl Request {
@@ -45,12 +47,20 @@ impl Request {
             policy_file,
             report: None,
             asker: None,
+            events: None,
         })
     }
 
     /// With a report of the files that the guest asks for in vain, if that is wanted.
     pub(super) fn with_watch(mut self, is_wanted: bool) -> Self {
         self.surroundings.watch = is_wanted;
+        self
+    }
+
+    /// With an account of what happens while it does, to this file or socket.
+    pub(super) fn with_events(mut self, to: Option<&Path>) -> Self {
+        self.surroundings.tells = to.is_some();
+        self.events = to.map(events::path).map(Path::to_path_buf);
         self
     }
 
@@ -97,10 +107,13 @@ impl Request {
         }
         self.env_files.refuse_in_reach(view)?;
         if let Some(report) = &self.report {
-            refuse_report_in_reach(view, report)?;
+            refuse_in_reach(view, report, "the report")?;
+        }
+        if let Some(events) = &self.events {
+            refuse_in_reach(view, events, "the file or socket of --events")?;
         }
         if let Some(asker) = &self.asker {
-            refuse_asker_in_reach(view, asker)?;
+            refuse_in_reach(view, asker, "who is to be asked,")?;
         }
         programs::refuse_reach(view)?;
         refuse_writable_cache(view)
@@ -121,24 +134,12 @@ fn refuse_writable_policy(view: &dyn View, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In a folder that the guest can write to, any part of the path may be a link by now or soon.
-fn refuse_report_in_reach(view: &dyn View, path: &Path) -> anyhow::Result<()> {
+/// In a folder that the guest can write to, any part of the path may be a link by now or soon, and who answers there another.
+fn refuse_in_reach(view: &dyn View, path: &Path, what: &str) -> anyhow::Result<()> {
     let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
     if view.can_change(&absolute) {
         bail!(
-            "policy: the report {} lies where the guest can write: put it outside the granted folder",
-            path.display()
-        );
-    }
-    Ok(())
-}
-
-/// A guest that can put another in its place answers its own questions, the next time.
-fn refuse_asker_in_reach(view: &dyn View, path: &Path) -> anyhow::Result<()> {
-    let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
-    if view.can_change(&absolute) {
-        bail!(
-            "policy: who is to be asked, {}, lies where the guest can write: put it outside the granted folder",
+            "policy: {what} {} lies where the guest can write: put it outside the granted folder",
             path.display()
         );
     }

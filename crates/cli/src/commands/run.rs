@@ -3,6 +3,7 @@
 mod ask;
 pub(super) mod console;
 mod denials;
+pub(super) mod events;
 mod hint;
 mod job;
 mod line_ends;
@@ -17,7 +18,7 @@ use super::request::Request;
 use crate::{args::RunArgs, say};
 use anyhow::Context;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
-use palisade_wall::{Cause, Error, Prepared, Report, Streams};
+use palisade_wall::{Cause, Error, Prepared, Report, Streams, journal::Journal};
 use palisade_walls::Plan;
 use rustix::{
     fs::OFlags,
@@ -31,6 +32,7 @@ use std::{
         unix::fs::OpenOptionsExt,
     },
     path::Path,
+    sync::Arc,
 };
 
 /// Runs a guest to its end; gives the exit code.
@@ -45,7 +47,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let request = Request::new(&args.policy, args.guest, outer.is_some())?
         .with_report(args.report.as_deref())
         .with_watch(args.watch)
-        .with_questions(&args.ask);
+        .with_questions(&args.ask)
+        .with_events(args.events.as_deref());
     let mut launcher = early
         .filter(|_| may_start_early(&request.policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
@@ -66,20 +69,23 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         ));
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
+    let journal = args.events.as_deref().map(events::open).transpose()?;
     let asker = ask::Asker::begin(&args.ask, args.policy.file.as_deref())?;
-    let (asker, mut desk) = asker.unzip();
-    let mut desk = desk.take().flatten();
+    let (asker, desk) = asker.unzip();
+    let mut talks = Talks {
+        questions: asker.as_ref().map(ask::Asker::channel),
+        desk: desk.flatten(),
+        journal: journal.as_ref(),
+    };
     let may_fall_back = request.may_lack_namespaces();
     let mut signals = signals::Signals::catch(launcher.has_keeper() && !may_fall_back)
         .context("host: cannot catch signals")?;
     let mut folders = hint::Folders::default();
     let guest = (&plan, &prepared);
-    let channel = asker.as_ref().map(ask::Asker::channel);
-    let questions = (channel, &mut desk);
     let mut outcome = guard(
         &launcher,
         guest,
-        (outer, questions),
+        (outer, &mut talks),
         &mut signals,
         &mut folders,
     );
@@ -89,11 +95,10 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         plan = request.plan_on(launcher.machine())?;
         let guest = (&plan, &prepared);
         let outer = find_terminal()?;
-        let questions = (None, &mut desk);
         outcome = guard(
             &launcher,
             guest,
-            (outer, questions),
+            (outer, &mut talks),
             &mut signals,
             &mut folders,
         );
@@ -122,6 +127,12 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         }
         Err(error) => hint::print(&request.command, &plan, &request.surroundings, Err(error)),
     }
+    let lost = journal.map_or(0, |journal| journal.finish());
+    if lost > 0 {
+        say::line(&format!(
+            "note: host: {lost} events were lost: their reader was too slow, or the file too long"
+        ));
+    }
     let report = outcome?;
     if let Some(asker) = asker {
         asker.finish(&report)?;
@@ -144,13 +155,17 @@ fn lacks_namespaces(outcome: &anyhow::Result<Report>) -> bool {
     error.is_some_and(|error| error.cause() == Cause::NoNamespaces)
 }
 
+/// Who is asked about the guest, and told of it.
+struct Talks<'a> {
+    questions: Option<BorrowedFd<'a>>,
+    desk: Option<question::Desk>,
+    journal: Option<&'a Arc<Journal>>,
+}
+
 fn guard(
     launcher: &Launcher,
     (plan, prepared): (&Plan, &Prepared),
-    (outer, (questions, desk)): (
-        Option<terminal::Outer>,
-        (Option<BorrowedFd<'_>>, &mut Option<question::Desk>),
-    ),
+    (outer, talks): (Option<terminal::Outer>, &mut Talks<'_>),
     signals: &mut signals::Signals,
     folders: &mut hint::Folders,
 ) -> anyhow::Result<Report> {
@@ -163,7 +178,8 @@ fn guard(
         stderr: output.stream(2).unwrap_or_else(|| stderr.as_fd()),
         terminal: outer.as_ref().map(terminal::Outer::order),
         passed: &[],
-        questions,
+        questions: talks.questions,
+        journal: talks.journal,
     };
     let domain = plan.launch(prepared, launcher, &streams)?;
     output.let_go_of_guest_ends();
@@ -172,13 +188,24 @@ fn guard(
         *folders = hint::Folders::open(plan.view());
     }
     domain.confine_supervisor(&folders.iter().collect::<Vec<_>>())?;
-    relay::relay(domain, (outer, desk.take()), output, signals)
+    relay::relay(domain, (outer, talks.desk.take()), output, signals)
 }
 
 fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdout()));
     }
+    let file = open_output(path).with_context(|| {
+        format!(
+            "host: cannot write the report to {}; a FIFO needs a reader first",
+            path.display()
+        )
+    })?;
+    Ok(Box::new(file))
+}
+
+/// A file to be made or emptied, a FIFO, or a device.
+fn open_output(path: &Path) -> std::io::Result<File> {
     // A guest of an earlier run may have left a link here. Names of open descriptors are links too.
     let is_descriptor = path.starts_with("/dev") || path.starts_with("/proc");
     let no_follow = if is_descriptor {
@@ -188,24 +215,16 @@ fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     };
     // Nor is a FIFO's reader waited for.
     let flags = no_follow | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened: std::io::Result<File> = OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o644)
         .custom_flags(flags.bits() as i32)
-        .open(path);
-    let file = opened.and_then(|file| {
-        let flags = rustix::fs::fcntl_getfl(&file)?;
-        rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
-        Ok(file)
-    });
-    Ok(Box::new(file.with_context(|| {
-        format!(
-            "host: cannot write the report to {}; a FIFO needs a reader first",
-            path.display()
-        )
-    })?))
+        .open(path)?;
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 fn write_report(mut file: Box<dyn Write>, report: &Report) -> anyhow::Result<()> {

@@ -2,8 +2,10 @@
 
 use super::{
     fixture::{Call, Fixture, Outcome, cases, ends_within, finish, signal},
-    network::{grants::with_servers, in_own_network},
+    network::{free_ports, grants::with_servers, in_own_network},
     person::{PROMPT, Person},
+    published::{is_current, published},
+    schema::violations,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -55,6 +57,7 @@ cases![
     the_guest_types_no_answer,
     what_is_printed_meanwhile_is_shown_later,
     it_takes_a_terminal,
+    published_schema_is_current,
     without_namespaces_it_refuses,
     a_module_is_not_asked_about,
 ];
@@ -383,27 +386,30 @@ print(sent(b'a', {port}), sent(b'bb', {port}), sent(b'ccc', 9), sent(b'dddd', 9)
 
 fn places_to_listen_are_asked_about(fixture: &Fixture) {
     let asker = Asker::says(fixture, &["no", "once", "run"]);
-    let script = "
+    let port = free_ports(3);
+    let script = format!(
+        "
 def listens(port, host='127.0.0.1'):
     try:
         with socket.socket() as one:
             one.bind((host, port)); one.listen(); return 'listens'
     except OSError as error: return errno.errorcode[error.errno]
-port = 23457
+port = {port}
 print(listens(port), listens(port), listens(port + 1), listens(port + 1), listens(0))
 with socket.create_server(('', port + 2), family=socket.AF_INET6, dualstack_ipv6=True) as one: print(one.getsockname()[0])
-";
+"
+    );
     shows(
-        &python(fixture, &[], script).run(),
+        &python(fixture, &[], &script).run(),
         "EACCES EACCES listens listens listens\n::\n",
     );
     assert_eq!(
         asker.targets(),
         [
-            "tcp://127.0.0.1:23457",
-            "tcp://127.0.0.1:23458",
-            "tcp://127.0.0.1:0",
-            "tcp://*:23459",
+            format!("tcp://127.0.0.1:{port}"),
+            format!("tcp://127.0.0.1:{}", port + 1),
+            "tcp://127.0.0.1:0".into(),
+            format!("tcp://*:{}", port + 2),
         ]
     );
     assert_eq!(
@@ -840,6 +846,26 @@ fn it_takes_a_terminal(fixture: &Fixture) {
         "usage: nobody can be asked without a terminal",
         "--ask-program",
     ]);
+}
+
+/// And what is said fits it.
+fn published_schema_is_current(fixture: &Fixture) {
+    const PUBLISHED: &str = "questions.schema.json";
+    is_current(fixture, PUBLISHED, &palisade_wall::ask::schema());
+    let schema = published(PUBLISHED);
+    let asker = Asker::says(fixture, &[SILENCE]);
+    let flags = ["--ask-time", "100ms"];
+    python(fixture, &flags, "reached('127.0.0.1', 1)").run();
+    let mut told = asker.told();
+    assert_eq!(told.len(), 2);
+    told.push(json!({"question": 1, "verdict": "run"}));
+    for one in &told {
+        assert_eq!(violations(&schema, one), [""; 0], "{one}");
+    }
+    assert_ne!(
+        violations(&schema, &json!({"question": 1, "verdict": "yes"})),
+        [""; 0]
+    );
 }
 
 fn without_namespaces_it_refuses(fixture: &Fixture) {

@@ -2,11 +2,12 @@
 
 use super::{
     fixture::{Fixture, User, cases},
+    published::{is_current, published},
     schema::violations,
 };
 use serde_json::{Value, json};
 use std::{
-    env, fs,
+    fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
 };
@@ -27,26 +28,10 @@ cases![
     used_processor_time,
 ];
 
-const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.schema.json");
+const PUBLISHED: &str = "report.schema.json";
 
-fn published_schema() -> Value {
-    serde_json::from_str(&fs::read_to_string(PUBLISHED).unwrap()).unwrap()
-}
-
-/// `PALISADE_BLESS=1` writes it anew.
 fn published_schema_is_current(fixture: &Fixture) {
-    let current = serde_json::to_string_pretty(&palisade_wall::report_schema()).unwrap() + "\n";
-    if env::var_os("PALISADE_BLESS").is_some() {
-        // By renaming: the same case runs beside this one as another user.
-        let new = format!("{PUBLISHED}.{}", fixture.user.name());
-        fs::write(&new, &current).unwrap();
-        fs::rename(&new, PUBLISHED).unwrap();
-    }
-    let published = fs::read_to_string(PUBLISHED).unwrap_or_default();
-    assert!(
-        published == current,
-        "{PUBLISHED} is out of date: run the tests with PALISADE_BLESS=1 and look at what changed"
-    );
+    is_current(fixture, PUBLISHED, &palisade_wall::report_schema());
 }
 
 fn report(fixture: &Fixture, flags: &[&str], script: &str) -> Value {
@@ -59,7 +44,7 @@ fn report(fixture: &Fixture, flags: &[&str], script: &str) -> Value {
 
 /// Wrong values are found, or the check would prove nothing.
 fn schema_tells_right_from_wrong(fixture: &Fixture) {
-    let schema = published_schema();
+    let schema = published(PUBLISHED);
     let right = report(fixture, &[], "true");
     assert_eq!(violations(&schema, &right), [""; 0]);
     let spoil = |pointer: &str, value: Value| {
@@ -84,7 +69,7 @@ fn schema_tells_right_from_wrong(fixture: &Fixture) {
 }
 
 fn a_real_report_fits_the_schema(fixture: &Fixture) {
-    let schema = published_schema();
+    let schema = published(PUBLISHED);
     let flags = ["--time", "100ms", "--output", "1M", "--files", "100"];
     for (flags, script) in [
         (&[][..], "exit 3"),

@@ -117,7 +117,7 @@ fn palisade(fixture: &Fixture, verb: &str, flags: &[&str], guest: &[&str]) -> Ca
         .env("XDG_CACHE_HOME", &fixture.text("cache"))
 }
 
-fn run_wasm(fixture: &Fixture, flags: &[&str], acts: &[&str]) -> Outcome {
+pub(crate) fn run_wasm(fixture: &Fixture, flags: &[&str], acts: &[&str]) -> Outcome {
     place_twins(fixture);
     run(fixture, flags, &[&["guest.wasm"], acts].concat()).run()
 }

@@ -65,7 +65,7 @@ impl Shared {
             self.note(process, target, Some(refusal(ProxyRefusal::Hello(fault))));
             return if is_tls { refuse_tls(client) } else { Ok(()) };
         }
-        if self.observations.keeps_allowed() {
+        if self.observations.wants_allowed() {
             self.note(process, target, None);
         }
         copy_both_ways(client, &server, bytes, &self.lifeline, self.limits.idle)

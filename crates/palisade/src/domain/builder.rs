@@ -405,6 +405,7 @@ impl Builder {
             terminal: None,
             passed: &[],
             questions: None,
+            journal: None,
         };
         let may_lack = self.may_lack_namespaces();
         let launched = match plan.launch(ready, launcher, &streams) {

@@ -30,6 +30,7 @@ use palisade_policy::{HostName, Transport};
 use palisade_wall::{
     Granted,
     ask::{self, Answer, MOST_ANSWER_BYTES, Told, Verdict},
+    journal::{Entry, Journal},
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags},
@@ -98,6 +99,7 @@ pub(super) struct Asking {
     /// Readable when a name was looked up.
     bell: OwnedFd,
     begun: Instant,
+    journal: Option<Arc<Journal>>,
     state: Mutex<State>,
 }
 
@@ -166,6 +168,7 @@ impl Asking {
         channel: OwnedFd,
         patience: Duration,
         resolver: Arc<RemoteResolver>,
+        journal: Option<Arc<Journal>>,
     ) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
@@ -180,6 +183,7 @@ impl Asking {
             server_address,
             bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             begun: Instant::now(),
+            journal,
             state: Mutex::default(),
         })
     }
@@ -347,6 +351,13 @@ impl Asking {
         match verdict {
             Verdict::No | Verdict::Never => drop(state.known.insert(wish, false)),
             verdict => {
+                if let Some(journal) = &self.journal {
+                    journal.write(Entry::Granted {
+                        grant: wish.grant(),
+                        process: told_process(&process),
+                        answer: verdict,
+                    });
+                }
                 state.granted.push(Granted {
                     grant: wish.grant(),
                     process: told_process(&process),
@@ -570,6 +581,7 @@ impl Brokered<'_> {
         };
         if let Some(to) = reachable.iter().find(may) {
             asking.spend(&by_name);
+            self.tell_of_allowed(Call::Connect, || Target::Name(name.clone(), port));
             return self.reach(socket, address::in_family_of(asked, *to));
         }
         // Who answers for the name must not choose what is reached inside.
@@ -589,6 +601,7 @@ impl Brokered<'_> {
         self.follow(judged, &by_address)?;
         asking.spend(&by_name);
         asking.spend(&by_address);
+        self.tell_of_allowed(Call::Connect, || Target::Name(name.clone(), port));
         self.reach(socket, address::in_family_of(asked, to))
     }
 

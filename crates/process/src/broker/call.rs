@@ -148,6 +148,7 @@ impl Brokered<'_> {
                 };
             }
         };
+        self.tell_of_allowed(Call::Connect, || Target::Address(transport, target));
         let to = address::in_family_of(asked, target);
         if transport == Transport::Udp {
             rustix::net::connect(&socket, &to)?;
@@ -189,6 +190,7 @@ impl Brokered<'_> {
         let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket).unwrap_or(true);
         let verdict = self.shared.gate.bind(transport, asked, one_family);
         let place = self.granted(transport, asked, verdict)?;
+        self.tell_of_allowed(Call::Bind, || Target::Address(transport, canonical(place)));
         rustix::net::bind(&socket, &address::in_family_of(asked, place))?;
         DONE
     }
@@ -205,6 +207,10 @@ impl Brokered<'_> {
         }
         self.judge_listening(&socket)?;
         rustix::net::listen(&socket, self.shared.maker.backlog(backlog))?;
+        self.tell_of_allowed(Call::Listen, || match own_address(&socket) {
+            Ok(Some(bound)) => Target::Address(Transport::Tcp, canonical(bound)),
+            _ => Target::Unbound(Transport::Tcp),
+        });
         // Another thread of the guest's may have taken its address from it meanwhile.
         self.judge_listening(&socket).inspect_err(|_| {
             let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
@@ -290,6 +296,15 @@ impl Brokered<'_> {
                 && self.shared.gate.is_granted_for_tcp(asked);
         let observations = &self.shared.observations;
         observations.record(call, target, process, Some(refusal), probe);
+    }
+
+    /// Where somebody wants to know.
+    pub(super) fn tell_of_allowed(&self, call: Call, target: impl FnOnce() -> Target) {
+        let observations = &self.shared.observations;
+        if observations.wants_allowed() {
+            let process = guest::identify(&self.shared.maker, self.call.thread);
+            observations.record(call, target(), process, None, false);
+        }
     }
 
     pub(super) fn kind(&self) -> Call {

@@ -17,7 +17,10 @@ use crate::{
     sys::notify,
 };
 use palisade_network::Process;
-use palisade_wall::{Had, HadFor};
+use palisade_wall::{
+    Had, HadFor,
+    journal::{Entry, Judgement},
+};
 use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -343,9 +346,36 @@ impl Brokered<'_> {
                 if call.makes_nodes() {
                     watch.note_meeting(layout, &path, || self.whoever_waits());
                 }
+                self.tell_of_file(layout, &path, &asked);
                 watch.note(layout, &path, asked, || self.whoever_waits());
             }
         }
+    }
+
+    /// Where somebody wants to know. By its words, as the wall judges it: a link may lead elsewhere.
+    fn tell_of_file(&self, layout: &Layout, path: &Path, asked: &Asked) {
+        let Some(journal) = &self.shared.journal else {
+            return;
+        };
+        let path = without_links(layout, path);
+        if KERNELS.iter().any(|place| path.starts_with(place)) {
+            return;
+        }
+        let verdict = match sort(layout, &path, asked.wanted) {
+            Sorted::Had | Sorted::Shown => Judgement::Allow,
+            Sorted::Missed => Judgement::Deny,
+            Sorted::Made | Sorted::Own => return,
+        };
+        journal.write(Entry::Verdict {
+            verdict,
+            call: asked.call.into(),
+            target: path.to_string_lossy().into_owned(),
+            process: palisade_wall::Process::new(self.call.thread, b""),
+            reason: None,
+            grant: None,
+            probe: false,
+            count: 1,
+        });
     }
 
     /// The path of a file, and what is wanted of it. `None` where it does not matter: below a folder that is open

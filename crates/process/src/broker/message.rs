@@ -19,7 +19,7 @@ use crate::{
     },
     wire::perform,
 };
-use palisade_network::Asked;
+use palisade_network::{Asked, Call, Target};
 use palisade_policy::Transport;
 use rustix::{
     event::PollFlags,
@@ -248,7 +248,12 @@ impl Brokered<'_> {
                     .for_each(|asked| self.tell_of_question(asked));
                 Err(Errno::ACCESS)
             }
-            verdict => self.granted(Transport::Udp, asked, verdict),
+            verdict => {
+                let target = self.granted(Transport::Udp, asked, verdict)?;
+                let told = || Target::Address(Transport::Udp, target);
+                self.tell_of_allowed(Call::Send, told);
+                Ok(target)
+            }
         }
     }
 

@@ -184,6 +184,7 @@ fn streams(null: &File) -> Streams<'_> {
         terminal: None,
         passed: &[],
         questions: None,
+        journal: None,
     }
 }
 

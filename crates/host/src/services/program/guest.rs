@@ -150,6 +150,7 @@ impl Recipe {
             stderr: ends.stderr.as_fd(),
             terminal: None,
             questions: None,
+            journal: None,
             passed: &passed,
         };
         Ok(plan.launch(&prepared, launcher, &streams)?)

@@ -7,7 +7,7 @@ fn asking(patience: Duration) -> (Arc<Asking>, Gate, OwnedFd) {
     let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
     let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
     let (resolver, _nobody) = service::connect().unwrap();
-    let asking = Asking::new(ours, patience, Arc::new(resolver)).unwrap();
+    let asking = Asking::new(ours, patience, Arc::new(resolver), None).unwrap();
     let gate = Gate::new(Network {
         asks: true,
         ..Network::default()

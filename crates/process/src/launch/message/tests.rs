@@ -46,6 +46,7 @@ fn message(plan: &Plan, done: &Prelude, tasks: usize) -> (Vec<u8>, usize) {
         stderr: stream.as_fd(),
         terminal: None,
         questions: None,
+        journal: None,
         passed: &passed,
     };
     let tasks: Vec<_> = (0..tasks).map(|_| null().into()).collect();

@@ -1,0 +1,46 @@
+//! Where `--events` writes what happens.
+
+use super::open_output;
+use anyhow::Context;
+use palisade_wall::journal::Journal;
+use std::{
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::Path,
+    sync::Arc,
+};
+
+/// Before the path of a socket.
+const SOCKET: &str = "unix:";
+
+/// The file's path, or the socket's.
+pub(in crate::commands) fn path(to: &Path) -> &Path {
+    socket(to).unwrap_or(to)
+}
+
+fn socket(to: &Path) -> Option<&Path> {
+    to.to_str()?.strip_prefix(SOCKET).map(Path::new)
+}
+
+/// Opens it before the guest runs: later it could have put a link in its place.
+pub(super) fn open(to: &Path) -> anyhow::Result<Arc<Journal>> {
+    let opened: OwnedFd = match socket(to) {
+        Some(path) => UnixStream::connect(path)
+            .with_context(|| {
+                format!(
+                    "host: nobody reads at {}: begin what listens there first",
+                    path.display()
+                )
+            })?
+            .into(),
+        None => open_output(to)
+            .with_context(|| {
+                format!(
+                    "host: cannot write events to {}; a FIFO needs a reader first",
+                    to.display()
+                )
+            })?
+            .into(),
+    };
+    let journal = Journal::to(opened).context("host: cannot write events")?;
+    Ok(Arc::new(journal))
+}
