@@ -1,11 +1,12 @@
 //! What can be typed.
 
 use crate::help;
+use anyhow::Context;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use palisade_command_line::args::{BenchArgs, CostArgs, GuestArgs, PolicyArgs};
 use palisade_policy::{ConnectGrant, EnvGrant, ListenGrant, Profile};
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, fmt::Display, path::PathBuf, str::FromStr, time::Duration};
 
 /// Run code you do not trust behind the thinnest wall that holds it.
 ///
@@ -116,6 +117,15 @@ pub(crate) enum Command {
     /// the host's network the guest is granted is the guest's alone.
     #[command(override_usage = help::EXEC_USAGE)]
     Exec(ExecArgs),
+    /// Grant a running guest more
+    ///
+    /// One that was started with --grantable or --ask. What its filters and mounts are made of stays: single hosts, networks and names,
+    /// and places to listen.
+    Grant(GrantArgs),
+    /// Take back what a running guest was granted with `grant`, or by an answer
+    ///
+    /// Connections that are open stay.
+    Revoke(GrantArgs),
     /// End running domains, and everything in them
     ///
     /// Whoever started one is told so in its report. The exit code is 0 once nothing of them runs.
@@ -160,6 +170,9 @@ pub(crate) struct RunArgs {
     /// Write what happens to a file or FIFO, or to a local socket, as it happens: a JSON object a line
     #[arg(long, value_name = "FILE|unix:PATH", help_heading = "Report", value_hint = ValueHint::FilePath)]
     pub(crate) events: Option<PathBuf>,
+    /// Let `palisade grant` grant more while the guest runs; --ask does, too
+    #[arg(long, help_heading = "Questions")]
+    pub(crate) grantable: bool,
     #[command(flatten)]
     pub(crate) ask: AskArgs,
     // For `palisade learn`, which tells of it itself.
@@ -183,11 +196,31 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "PATH", group = "asker", value_hint = ValueHint::FilePath)]
     pub(crate) ask_socket: Option<PathBuf>,
     /// No answer for so long means no
-    #[arg(long, value_name = "TIME", value_parser = palisade_policy::value::parse_duration, default_value = "2m", requires = "asker")]
+    #[arg(long, value_name = "TIME", value_parser = palisade_policy::value::parse_duration, default_value = "2m")]
     pub(crate) ask_time: Duration,
 }
 
 impl AskArgs {
+    /// The program to ask, by its path: the same that is looked at is executed.
+    pub(crate) fn program(&self) -> anyhow::Result<Option<PathBuf>> {
+        let Some(named) = &self.ask_program else {
+            return Ok(None);
+        };
+        if named.components().count() > 1 || named.is_absolute() {
+            return Ok(Some(std::path::absolute(named)?));
+        }
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let mut all = std::env::split_paths(&folders).map(|folder| folder.join(named));
+        let found = all.find(|path| path.is_file());
+        let found = found.with_context(|| {
+            format!(
+                "usage: no program {} in PATH: name it with ./",
+                named.display()
+            )
+        })?;
+        Ok(Some(std::path::absolute(found)?))
+    }
+
     pub(crate) fn is_wanted(&self) -> bool {
         self.ask || self.ask_program.is_some() || self.ask_socket.is_some()
     }
@@ -381,6 +414,28 @@ pub(crate) struct ExecArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub(crate) command: Vec<OsString>,
+}
+
+// `palisade grant` and `palisade revoke`.
+#[derive(Debug, Args)]
+pub(crate) struct GrantArgs {
+    /// What `palisade ps` shows as its id, or a name that no other running domain has
+    #[arg(value_name = "ID|NAME")]
+    pub(crate) domain: String,
+    /// Connections, as `palisade run --connect` takes them
+    #[arg(long, value_name = "WHERE", value_parser = grant::<ConnectGrant>, required_unless_present = "listen")]
+    pub(crate) connect: Vec<String>,
+    /// A place to listen, as `palisade run --listen` takes it
+    #[arg(long, value_name = "WHERE", value_parser = grant::<ListenGrant>)]
+    pub(crate) listen: Vec<String>,
+}
+
+/// As it was typed, if it is a grant.
+fn grant<T: FromStr<Err: Display>>(text: &str) -> Result<String, String> {
+    match text.parse::<T>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 // `palisade kill`.

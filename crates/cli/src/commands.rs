@@ -6,6 +6,7 @@ mod doctor;
 mod domains;
 mod exec;
 mod explain;
+mod grant;
 mod init;
 mod kill;
 mod lab;
@@ -25,6 +26,7 @@ mod top;
 mod why;
 
 use crate::args::Command;
+use grant::What;
 use palisade_process::Launcher;
 
 /// Does what was asked for; gives the exit code.
@@ -42,6 +44,8 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
         Command::Status(args) => status::status(&args),
         Command::Ps(args) => ps::ps(&args),
         Command::Top(args) => top::top(&args),
+        Command::Grant(args) => grant::grant(&args, What::Grant),
+        Command::Revoke(args) => grant::grant(&args, What::Revoke),
         Command::Kill(args) => kill::kill(&args),
         Command::Exec(args) => exec::exec(&args),
         Command::Logs(args) => logs::logs(&args),

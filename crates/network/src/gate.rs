@@ -2,12 +2,14 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use palisade_policy::{HostName, Transport};
 
-use crate::{Network, Reason, Refusal, address::destination, is_withheld};
+use crate::{
+    GiveError, Network, Reason, Refusal, address::destination, is_withheld, network::parse_given,
+};
 
 /// A [`Network`] whose pins may change while it is asked.
 ///
@@ -15,6 +17,8 @@ use crate::{Network, Reason, Refusal, address::destination, is_withheld};
 #[derive(Debug)]
 pub struct Gate {
     network: RwLock<Network>,
+    /// What was granted since.
+    given: RwLock<Network>,
     proxy: OnceLock<SocketAddr>,
 }
 
@@ -23,6 +27,7 @@ impl Gate {
     pub fn new(network: Network) -> Self {
         Self {
             network: RwLock::new(network),
+            given: RwLock::default(),
             proxy: OnceLock::new(),
         }
     }
@@ -54,7 +59,13 @@ impl Gate {
                 reason: Reason::OfOperators,
                 grant: None,
             }),
-            _ => self.network().connect(transport, address),
+            _ => self
+                .network()
+                .connect(transport, address)
+                .or_else(|refusal| {
+                    let given = self.given().connect(transport, address);
+                    given.map_err(|_| refusal)
+                }),
         }
     }
 
@@ -64,7 +75,11 @@ impl Gate {
     /// When no grant covers it. A socket that is bound where the guest may listen can answer
     /// nevertheless: see [`Gate::may_answer_from`].
     pub fn send(&self, address: SocketAddr) -> Result<SocketAddr, Refusal> {
-        self.network().connect(Transport::Udp, address)
+        let granted = self.network().connect(Transport::Udp, address);
+        granted.or_else(|refusal| {
+            let given = self.given().connect(Transport::Udp, address);
+            given.map_err(|_| refusal)
+        })
     }
 
     /// See [`Network::bind`].
@@ -77,7 +92,11 @@ impl Gate {
         address: SocketAddr,
         one_family: bool,
     ) -> Result<SocketAddr, Refusal> {
-        self.network().bind(transport, address, one_family)
+        let granted = self.network().bind(transport, address, one_family);
+        granted.or_else(|refusal| {
+            let given = self.given().bind(transport, address, one_family);
+            given.map_err(|_| refusal)
+        })
     }
 
     /// See [`Network::listen`].
@@ -85,27 +104,40 @@ impl Gate {
     /// # Errors
     /// When no grant covers it.
     pub fn listen(&self, bound: Option<SocketAddr>) -> Result<(), Refusal> {
-        self.network().listen(bound)
+        let granted = self.network().listen(bound);
+        granted.or_else(|refusal| self.given().listen(bound).map_err(|_| refusal))
     }
 
     /// See [`Network::may_answer_from`].
     pub fn may_answer_from(&self, bound: SocketAddr) -> bool {
-        self.network().may_answer_from(bound)
+        self.network().may_answer_from(bound) || self.given().may_answer_from(bound)
     }
 
     /// See [`Network::is_granted_for_tcp`].
     pub fn is_granted_for_tcp(&self, address: SocketAddr) -> bool {
-        self.network().is_granted_for_tcp(address)
+        self.network().is_granted_for_tcp(address) || self.given().is_granted_for_tcp(address)
     }
 
-    /// See [`Network::allow_connect`].
-    pub fn allow_connect(&self, transport: Transport, to: SocketAddr) {
-        self.change().allow_connect(transport, to);
+    /// Grants something from now on, as a flag writes it: `--connect tcp://example.com:443`.
+    ///
+    /// # Errors
+    /// When it is nothing that a guest which runs can be given.
+    pub fn give(&self, flag: &str) -> Result<(), GiveError> {
+        let rules = parse_given(flag)?;
+        let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
+        given.extend(rules);
+        Ok(())
     }
 
-    /// See [`Network::allow_listen`].
-    pub fn allow_listen(&self, transport: Transport, at: SocketAddr) {
-        self.change().allow_listen(transport, at);
+    /// Takes back what was given with this flag. Tells whether there was such a thing.
+    pub fn take_back(&self, flag: &str) -> bool {
+        let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
+        parse_given(flag).is_ok_and(|rules| given.remove(&rules))
+    }
+
+    /// Whether a name was given at this port.
+    pub fn gives_name(&self, transport: Transport, name: &HostName, port: u16) -> bool {
+        self.given().names_grant(transport, name, port)
     }
 
     /// The rules as they are now.
@@ -117,12 +149,12 @@ impl Gate {
 
     /// See [`Network::pin`]. Returns the new lines of the hosts file if they changed.
     pub fn pin(&self, name: &HostName, addresses: &[IpAddr]) -> Option<String> {
-        let mut network = self.change();
+        let mut network = self.network.write().unwrap_or_else(PoisonError::into_inner);
         let changed = network.pin(name, addresses);
         changed.then(|| network.hosts_file()).flatten()
     }
 
-    fn change(&self) -> RwLockWriteGuard<'_, Network> {
-        self.network.write().unwrap_or_else(PoisonError::into_inner)
+    fn given(&self) -> RwLockReadGuard<'_, Network> {
+        self.given.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,8 +33,8 @@ mod withheld;
 pub use gate::Gate;
 pub use names::{Answer, Resolve, ResolveError, SystemResolver, service};
 pub use network::{
-    AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, PublicRule,
-    ReadyListener, Uses, WildcardRule,
+    AddressRule, GiveError, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins,
+    PublicRule, ReadyListener, Uses, WildcardRule,
 };
 pub use observation::{Call, Observation, Observations, Process, Target};
 pub use proxy::{Listening, Proxy};

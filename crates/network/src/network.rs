@@ -2,18 +2,21 @@
 
 mod decision;
 mod error;
+mod given;
 mod resolve;
 mod rule;
 
 pub(crate) use decision::Route;
 pub use error::NetworkError;
+pub use given::GiveError;
+pub(crate) use given::parse as parse_given;
 pub use rule::{
     AddressRule, ListenPlace, ListenRule, NameRule, Pins, PublicRule, ReadyListener, WildcardRule,
 };
 
 use std::net::{IpAddr, SocketAddr};
 
-use palisade_policy::{HostName, IpNetwork, Ports, Transport};
+use palisade_policy::{HostName, Transport};
 use serde::Serialize;
 
 use crate::address;
@@ -116,36 +119,6 @@ impl Network {
     pub fn ready_listeners(&self) -> Vec<ReadyListener> {
         let rules = self.listen.iter().filter(|rule| rule.ready);
         rules.filter_map(ListenRule::ready_listener).collect()
-    }
-
-    /// Allows connections and datagrams to this one address from now on.
-    pub fn allow_connect(&mut self, transport: Transport, to: SocketAddr) {
-        let to = address::destination(to);
-        self.addresses.push(AddressRule {
-            transport,
-            network: IpNetwork::of_address(to.ip()),
-            scope: address::scope_of(to),
-            ports: Ports::one(to.port()),
-        });
-    }
-
-    /// Allows the guest to bind this address, and to listen there; the unspecified one is every interface. Port 0 is one that the
-    /// kernel picks.
-    pub fn allow_listen(&mut self, transport: Transport, at: SocketAddr) {
-        let at = address::canonical(at);
-        self.listen.push(ListenRule {
-            transport,
-            place: match at.ip().is_unspecified() {
-                true => ListenPlace::Every,
-                false => ListenPlace::At(at.ip(), address::scope_of(at)),
-            },
-            ports: match at.port() {
-                0 => Ports::KERNEL_PICKS,
-                port => Ports::one(port),
-            },
-            host_port: None,
-            ready: false,
-        });
     }
 
     /// Whether the name itself is granted at this port, and the addresses that it stands for then.

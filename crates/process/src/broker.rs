@@ -46,6 +46,7 @@ mod repeated;
 mod request;
 mod room;
 
+use crate::grants::{Change, Changed, NOT_GRANTABLE};
 use crate::{
     confine::Kept,
     layout::Layout,
@@ -60,7 +61,7 @@ use crate::{
     },
     wire,
 };
-use ask::{Asking, Ticket};
+use ask::{Asking, Ticket, Wish};
 use budget::{Budget, Meter};
 use call::{Answer, Brokered};
 use files::Watch;
@@ -111,8 +112,12 @@ pub(crate) struct Prepared {
     observations: Arc<Observations>,
     /// What happens is told here.
     journal: Option<Arc<Journal>>,
-    /// Where whoever started the guest is asked, and for how long.
-    questions: Option<(OwnedFd, Duration)>,
+    /// Where whoever started the guest is asked.
+    questions: Option<OwnedFd>,
+    /// For how long.
+    patience: Duration,
+    /// More may be granted.
+    grantable: bool,
     /// Where there are names: who is asked for them, and where that arrives.
     names: Option<(Arc<RemoteResolver>, Asked)>,
     proxy: Option<proxy::Prepared>,
@@ -202,7 +207,9 @@ impl Prepared {
         }
         let questions = questions.map(|channel| channel.try_clone_to_owned());
         Ok(Some(Self {
-            questions: questions.transpose()?.zip(plan.asks),
+            questions: questions.transpose()?,
+            patience: plan.asks.unwrap_or_default(),
+            grantable: plan.grantable,
             proxy: Listening::begin(&gate)?.map(proxy::Prepared::Listening),
             gate,
             observations: Arc::new(observations(journal)),
@@ -257,8 +264,9 @@ impl Prepared {
         let (mut asked, mut proxy, mut names, mut asking) = (None, None, None, None);
         if let Some((asker, answered)) = self.names {
             asked = Some(answered);
-            if let Some((channel, patience)) = self.questions {
+            if self.grantable {
                 let journal = self.journal.clone();
+                let (channel, patience) = (self.questions, self.patience);
                 let begun = Asking::new(channel, patience, Arc::clone(&asker), journal)?;
                 asking = Some(Arc::new(begun));
             }
@@ -335,6 +343,26 @@ impl Broker {
         self.shared.maker.dismiss();
     }
 
+    /// Grants more, or takes back what was granted so, each a flag; with why where that is not done.
+    pub(crate) fn change(&self, request: &Change) -> Changed {
+        let Some(asking) = &self.shared.asking else {
+            return Changed::refused(request, NOT_GRANTABLE);
+        };
+        let gate = &self.shared.gate;
+        let given = request.grant.iter().map(|flag| {
+            let given = asking.give(gate, flag);
+            (flag, given.map_err(|error| error.to_string()))
+        });
+        let revoked = request.revoke.iter().map(|flag| {
+            let taken = asking.take_from(gate, flag).then_some(());
+            (
+                flag,
+                taken.ok_or_else(|| "it was not granted while the guest runs".into()),
+            )
+        });
+        Changed::of(given.chain(revoked))
+    }
+
     /// Has all begun now that the keeper may be asked for later.
     pub(crate) fn settle(&self) -> io::Result<()> {
         self.shared.maker.settle()
@@ -349,10 +377,12 @@ impl Broker {
         self.asked = None;
         let _ = self.lifeline.recv_timeout(PATIENCE);
         self.shared.maker.wait();
-        let (different, more) = self.shared.observations.drain();
         let watch = self.shared.watch.as_ref();
         let asking = self.shared.asking.as_ref();
-        let (granted, unasked) = asking.map(|asking| asking.finish()).unwrap_or_default();
+        let (granted, unasked) = asking
+            .map(|asking| asking.finish(&self.shared.observations))
+            .unwrap_or_default();
+        let (different, more) = self.shared.observations.drain();
         Observed {
             granted,
             unasked,
@@ -446,8 +476,6 @@ const THREAD_NAME: &str = "palisade-broker";
 
 /// How long a domain calls nobody before its thread ends.
 const QUIET: Duration = Duration::from_secs(1);
-/// `ERESTARTNOINTR`: the call is made again when the signal's handler returns.
-const BEGIN_ANEW: Errno = Errno::from_raw_os_error(513);
 /// How often to ask whether the callers of held calls still wait.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Calls that are held at a time.
@@ -500,13 +528,21 @@ enum Why {
     Over,
 }
 
+/// A call that waits for something to be known.
+struct Held {
+    call: Notification,
+    ticket: Ticket,
+    /// What somebody has allowed it, and no other.
+    allowed: Vec<Wish>,
+}
+
 /// The thread that answers.
 struct Answers {
     shared: Arc<Shared>,
     threads: guest::Threads,
     pending: Pending,
     /// Calls that are decided anew when something is known.
-    held: Vec<(Notification, Ticket)>,
+    held: Vec<Held>,
     /// When these were last looked at.
     looked: Instant,
 }
@@ -529,6 +565,7 @@ impl Answers {
             let waited = self.wait_for_call();
             if self.shared.asking.is_some() {
                 self.go_on_with_held();
+                meter.keep();
             }
             match waited {
                 Waited::Call => {}
@@ -594,34 +631,41 @@ impl Answers {
             self.looked = Instant::now();
         }
         let listener = shared.listener.as_fd();
-        for (call, ticket) in std::mem::take(&mut self.held) {
-            if asking.is_settled(&ticket) {
-                self.decide(&call);
+        for mut held in std::mem::take(&mut self.held) {
+            let call = held.call;
+            if asking.is_settled(&held.ticket) {
+                held.allowed.extend(asking.claim(&held.ticket));
+                self.decide(&call, held.allowed);
             } else if looks && !notify::is_waiting(listener, call.id) {
                 // Its thread was killed.
-            } else if looks && guest::has_signal(&shared.maker, call.thread) {
-                // Nothing was begun that could go on by itself, as a program expects of a call that a signal ended.
-                let _ = notify::answer(listener, call.id, Err(BEGIN_ANEW));
+            } else if let Some(errno) = looks
+                .then(|| guest::after_signal(&shared.maker, call.thread))
+                .flatten()
+            {
+                let _ = notify::answer(listener, call.id, Err(errno));
             } else {
-                self.held.push((call, ticket));
+                self.held.push(held);
             }
         }
+        asking.forget_unclaimed();
     }
 
     fn answer(&mut self, call: &Notification) {
         let listener = self.shared.listener.as_fd();
         if !self.shared.repeated.takes(listener, call) {
-            self.decide(call);
+            self.decide(call, Vec::new());
         }
     }
 
-    fn decide(&mut self, call: &Notification) {
+    /// With what somebody has allowed this call.
+    fn decide(&mut self, call: &Notification, allowed: Vec<Wish>) {
         let listener = self.shared.listener.as_fd();
         let mut brokered = Brokered {
             shared: &self.shared,
             threads: &mut self.threads,
             call,
             ticket: Cell::new(None),
+            allowed: &allowed,
         };
         match brokered.decide() {
             Answer::Result(result) => self.shared.repeated.answer(listener, call, result),
@@ -632,7 +676,11 @@ impl Answers {
                     .repeated
                     .answer(listener, call, Err(Errno::AGAIN));
             }
-            Answer::Held(ticket) => self.held.push((*call, ticket)),
+            Answer::Held(ticket) => self.held.push(Held {
+                call: *call,
+                ticket,
+                allowed,
+            }),
             // It fails only if nobody waits any more.
             Answer::Continue => drop(notify::let_continue(listener, call.id)),
         }

@@ -14,6 +14,7 @@ use crate::{
     confine::ConfineError,
     denials,
     followed::Followed,
+    grants::{self, Changed, NOT_GRANTABLE},
     held::Held,
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
@@ -367,11 +368,25 @@ impl Domain {
             return Ok(Event::Ended);
         }
         let received = receive_record(self.socket.as_fd()).map_err(DomainError::Talk)?;
+        if let Some((record, sessions)) = &received
+            && record.kind == wire::INIT_ASKED
+        {
+            sessions.iter().for_each(|session| self.answer(session));
+            return Ok(Event::Asked);
+        }
         let event = self.understand(received.map(|(record, _)| record));
         if let (Event::Ended, Some(relay)) = (event, &self.relay) {
             relay.stop();
         }
         Ok(event)
+    }
+
+    /// Somebody asks for grants who did not start the domain.
+    fn answer(&self, session: &OwnedFd) {
+        grants::answer(session, |change| match &self.broker {
+            Some(broker) => broker.change(change),
+            None => Changed::refused(change, NOT_GRANTABLE),
+        });
     }
 
     fn understand(&mut self, record: Option<Record>) -> Event {

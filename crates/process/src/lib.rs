@@ -55,6 +55,7 @@ mod denials;
 mod domain;
 mod file_calls;
 mod followed;
+mod grants;
 mod held;
 mod host;
 mod inside;

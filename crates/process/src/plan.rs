@@ -160,6 +160,9 @@ pub struct Plan {
     /// Whoever starts it is asked about what no grant covers, and has so long to answer.
     #[serde(skip)]
     pub(crate) asks: Option<Duration>,
+    /// More may be granted while the guest runs.
+    #[serde(skip)]
+    pub(crate) grantable: bool,
     /// What happens is written down.
     #[serde(skip)]
     pub(crate) tells: bool,
@@ -235,13 +238,14 @@ fn plan_domain(
     if surroundings.watch {
         calls::refuse_watching(policy, machine)?;
     }
-    if surroundings.asks.is_some() {
+    let grantable = surroundings.grantable || surroundings.asks.is_some();
+    if grantable {
         calls::refuse_asking(policy, machine)?;
     }
     let asked_for = policy.grants.files.len();
     let policy = &profile::with_grants(policy, surroundings);
     let network = Network {
-        asks: surroundings.asks.is_some(),
+        asks: grantable,
         ..Network::resolve(
             &policy.grants.connect,
             &policy.grants.listen,
@@ -348,6 +352,7 @@ fn plan_domain(
         },
         absent: layout.absent().to_vec(),
         asks: surroundings.asks,
+        grantable,
         tells: surroundings.tells,
         watched: surroundings.watch.then(|| Watched {
             home: profile::home(surroundings),

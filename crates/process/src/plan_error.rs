@@ -25,7 +25,9 @@ pub enum PlanError {
     PortNeedsNamespaces,
     #[error("host: the files that a guest asks for cannot be watched: {why}; leave --watch out")]
     CannotWatch { why: &'static str },
-    #[error("host: nobody can be asked about what a guest tries: {why}; leave --ask out")]
+    #[error(
+        "host: nobody can be asked about what a guest tries, nor grant it more: {why}; leave --ask and --grantable out"
+    )]
     CannotAsk { why: &'static str },
     #[error("policy: {} does not exist on the host: correct the path or leave the grant out", path.display())]
     Missing { path: PathBuf },

@@ -20,6 +20,7 @@ mod door;
 mod session;
 mod table;
 
+pub use crate::grants::{Change, Changed};
 pub use door::OperateError;
 pub use session::{Further, Session, SessionEvent};
 pub use table::own_memory_bytes;

@@ -156,6 +156,8 @@ pub const DOOR_INSIDE: i32 = 4;
 pub const DOOR_EXEC: u64 = 64;
 /// End a domain. Words: the pid of its init. Descriptor: any.
 pub const DOOR_END: u64 = 65;
+/// Ask something of a domain's supervisor. Words: the pid of its init. Descriptor: a session, which holds the request already.
+pub const DOOR_SUPERVISOR: u64 = 66;
 
 /// What the keeper is called in `/proc/PID/cmdline`.
 pub const KEEPERS_TITLE: &[u8] = b"palisade-keeper";
@@ -253,6 +255,8 @@ pub const INIT_STOPPED: u64 = 50;
 pub const INIT_CONTINUED: u64 = 53;
 /// The guest ended and nothing of the domain runs any more. Words: see `ended`.
 pub const INIT_ENDED: u64 = 51;
+/// Somebody at the door asks something of the supervisor. Descriptor: the session.
+pub const INIT_ASKED: u64 = 54;
 
 /// Positions in the words of [`INIT_STARTED`]: first moments, in ns of the monotonic clock.
 pub mod started {

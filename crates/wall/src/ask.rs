@@ -44,6 +44,8 @@ pub struct Question {
     pub found_by: Option<String>,
     /// The flag that would grant it.
     pub grant: String,
+    /// Whether `once` is an answer: what is bound stays so.
+    pub has_once: bool,
     /// Others that wait to be asked about.
     pub waiting: u64,
     /// Tries that were refused without a question, because too many waited.
@@ -63,7 +65,7 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// This once.
+    /// This once, where the question has it; else it means no.
     Once,
     /// As long as the guest runs.
     Run,
@@ -118,6 +120,7 @@ mod tests {
             target: "tcp://example.com:443".into(),
             found_by: None,
             grant: "--connect tcp://example.com:443".into(),
+            has_once: true,
             waiting: 0,
             unasked: 2,
         });

@@ -164,6 +164,8 @@ pub enum Event {
     Continued,
     /// The guest has ended; [`Domain::wait`] gives the report at once, or says why there is none.
     Ended,
+    /// Somebody asked something of the wall, and was answered.
+    Asked,
 }
 
 /// Where the guest's process group is on its terminal.

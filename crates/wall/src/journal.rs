@@ -75,10 +75,17 @@ pub enum Entry {
     Granted {
         /// The flag that says the same.
         grant: String,
-        /// Who was waiting for it.
-        process: Process,
-        /// How it was answered.
-        answer: Verdict,
+        /// Who was waiting for it, where it was asked about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        process: Option<Process>,
+        /// How that was answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Verdict>,
+    },
+    /// Something that was granted was taken back.
+    Revoked {
+        /// The flag that says the same.
+        grant: String,
     },
     /// The guest has used up what it was allowed.
     Limit {

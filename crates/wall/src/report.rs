@@ -52,12 +52,19 @@ pub struct Report {
 pub struct Granted {
     /// The flag that says the same.
     pub grant: String,
-    /// Who was waiting for it.
-    pub process: Process,
-    /// How it was answered.
-    pub verdict: Verdict,
-    /// When, in µs after the guest began.
+    /// Who was waiting for it, where it was asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    /// How that was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// How often.
+    pub count: u64,
+    /// When, in µs after the guest began: the first time.
     pub at_us: u64,
+    /// When it was taken back, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at_us: Option<u64>,
 }
 
 /// A place that was granted, and what a guest had of it, by its own word.

@@ -29,6 +29,8 @@ pub struct Surroundings {
     /// Whoever starts it is asked about what the guest tries on the network and no grant covers, by
     /// [`crate::Streams::questions`]; one that is not answered in this time means no.
     pub asks: Option<Duration>,
+    /// It may be granted more while it runs, by whoever may operate it.
+    pub grantable: bool,
     /// What happens is written down ([`crate::Streams::journal`]).
     pub tells: bool,
 }
@@ -57,6 +59,7 @@ impl Surroundings {
             can_freeze: false,
             watch: false,
             asks: None,
+            grantable: false,
             tells: false,
         }
     }

@@ -23,7 +23,7 @@ const WALLS: &[&dyn Wall<Machine = Machine, Launcher = Launcher>] = &[
     &ProcessWall,
 ];
 
-const NOT_ASKED: &str = "usage: --ask asks about what a native program tries on the network; grant a module what it needs";
+const NOT_ASKED: &str = "usage: --ask and --grantable are for what a native program tries on the network; grant a module what it needs";
 
 const NOT_WATCHED: &str = "usage: --watch tells of the files that a native program asks for; a module asks its engine for \
                            them, which has only what is granted";
@@ -41,7 +41,8 @@ pub fn make_plan(spec: &Spec<'_, Machine>) -> Result<Plan, Error> {
         if spec.surroundings.watch && !plan.is_native() {
             return Err(Error::new(Cause::Other, NOT_WATCHED));
         }
-        if spec.surroundings.asks.is_some() && !plan.is_native() {
+        let is_granted_more = spec.surroundings.asks.is_some() || spec.surroundings.grantable;
+        if is_granted_more && !plan.is_native() {
             return Err(Error::new(Cause::Other, NOT_ASKED));
         }
         return Ok(plan);

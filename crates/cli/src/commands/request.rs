@@ -57,6 +57,12 @@ impl Request {
         self
     }
 
+    /// With the possibility of more grants while it runs, if that is wanted.
+    pub(super) fn with_grants(mut self, is_wanted: bool) -> Self {
+        self.surroundings.grantable = is_wanted;
+        self
+    }
+
     /// With an account of what happens while it does, to this file or socket.
     pub(super) fn with_events(mut self, to: Option<&Path>) -> Self {
         self.surroundings.tells = to.is_some();
@@ -65,11 +71,10 @@ impl Request {
     }
 
     /// With questions about what no grant covers, if they are wanted.
-    pub(super) fn with_questions(mut self, args: &AskArgs) -> Self {
+    pub(super) fn with_questions(mut self, args: &AskArgs) -> anyhow::Result<Self> {
         self.surroundings.asks = args.is_wanted().then_some(args.ask_time);
-        let asker = args.ask_program.as_ref().or(args.ask_socket.as_ref());
-        self.asker = asker.cloned();
-        self
+        self.asker = args.program()?.or_else(|| args.ask_socket.clone());
+        Ok(self)
     }
 
     /// With a report to be written to this file; `-` is none.

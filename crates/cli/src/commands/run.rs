@@ -47,7 +47,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let request = Request::new(&args.policy, args.guest, outer.is_some())?
         .with_report(args.report.as_deref())
         .with_watch(args.watch)
-        .with_questions(&args.ask)
+        .with_questions(&args.ask)?
+        .with_grants(args.grantable)
         .with_events(args.events.as_deref());
     let mut launcher = early
         .filter(|_| may_start_early(&request.policy.limits))

@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{address, lock::lock, seen};
 use palisade_network::{
-    Asked as Question, Call, Gate, Process, Reason, Refusal, Resolve, StandIns, Target,
+    Asked as Question, Call, Gate, GiveError, Observations, Process, Reason, Refusal, Resolve,
+    StandIns, Target,
     address::{canonical, destination, is_public},
     answer_question, is_withheld,
     service::RemoteResolver,
@@ -35,10 +36,10 @@ use palisade_wall::{
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags},
     io::Errno,
-    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType},
+    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt},
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::fd::OwnedFd,
@@ -52,8 +53,12 @@ const NAME_SERVERS: u16 = 53;
 const MOST_WAITING: usize = 64;
 /// Answers that are remembered. Nobody answers so many.
 const MOST_KNOWN: usize = 4096;
-/// Sockets of the guest's that ask for names, the last ones.
+/// Sockets of the guest's that ask for names, and those that were allowed something once: the last ones.
 const MOST_PEERS: usize = 256;
+/// Who says so much that is no answer is no asker.
+const MOST_NONSENSE: usize = 256;
+/// Grants that the report tells apart.
+const MOST_TOLD: usize = 1024;
 /// A question is taken back when nobody has waited for its answer for so long: a signal takes a call back that comes again.
 const FORSAKEN: Duration = Duration::from_secs(1);
 /// How long what was looked up holds, at least and at most.
@@ -79,10 +84,9 @@ pub(super) enum Ticket {
     Lookup(HostName),
 }
 
-/// What is known of a wish.
+/// What is known of a wish that no grant covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judged {
-    Yes,
     No { was_asked: bool },
     Waits,
 }
@@ -90,12 +94,16 @@ enum Judged {
 /// Asks for one domain.
 #[derive(Debug)]
 pub(super) struct Asking {
-    channel: OwnedFd,
+    /// `None` where nobody is asked, and grants may come all the same.
+    channel: Option<OwnedFd>,
     patience: Duration,
     resolver: Arc<RemoteResolver>,
     /// Where the guest's questions for names arrive.
     server: OwnedFd,
     server_address: SocketAddr,
+    /// Where nobody hears: a socket that is connected to itself.
+    nowhere: SocketAddr,
+    _nobody: OwnedFd,
     /// Readable when a name was looked up.
     bell: OwnedFd,
     begun: Instant,
@@ -107,9 +115,14 @@ pub(super) struct Asking {
 struct State {
     /// The first has been asked about.
     queue: VecDeque<Waiting>,
-    known: HashMap<Wish, bool>,
-    /// Allowed for one call each.
+    /// What was answered with no.
+    refused: HashSet<Wish>,
+    /// Allowed for one call that is held, until all that are were looked at.
     once: Vec<Wish>,
+    /// What was allowed once: the socket and where it goes. It may be asked for again, to hear what became of it.
+    spent: VecDeque<(u64, Wish)>,
+    /// Lines that were no answers.
+    nonsense: usize,
     /// Nobody answers any more, or no more is to be asked.
     is_over: bool,
     unasked: u64,
@@ -153,6 +166,25 @@ impl Wish {
         }
     }
 
+    /// For the report.
+    fn of_call(&self) -> Target {
+        match self {
+            Self::Name(_, name, port) => Target::Name(name.clone(), *port),
+            Self::Address(transport, to) | Self::Listen(transport, to) => {
+                Target::Address(*transport, *to)
+            }
+        }
+    }
+
+    /// Whether it is by now.
+    fn is_granted(&self, gate: &Gate) -> bool {
+        match self {
+            Self::Address(transport, to) => gate.connect(*transport, *to).is_ok(),
+            Self::Name(transport, name, port) => gate.gives_name(*transport, name, *port),
+            Self::Listen(transport, at) => gate.bind(*transport, *at, true).is_ok(),
+        }
+    }
+
     fn grant(&self) -> String {
         let flag = match self {
             Self::Listen(..) => "--listen",
@@ -165,22 +197,22 @@ impl Wish {
 impl Asking {
     /// By this channel.
     pub(super) fn new(
-        channel: OwnedFd,
+        channel: Option<OwnedFd>,
         patience: Duration,
         resolver: Arc<RemoteResolver>,
         journal: Option<Arc<Journal>>,
     ) -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
-        let server = rustix::net::socket_with(family, kind, flags, None)?;
-        rustix::net::bind(&server, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        let server_address = SocketAddr::try_from(rustix::net::getsockname(&server)?)?;
+        let (server, server_address) = datagram_socket()?;
+        let (nobody, nowhere) = datagram_socket()?;
+        rustix::net::connect(&nobody, &nowhere)?;
         Ok(Self {
             channel,
             patience,
             resolver,
             server,
             server_address,
+            nowhere,
+            _nobody: nobody,
             bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             begun: Instant::now(),
             journal,
@@ -190,12 +222,10 @@ impl Asking {
 
     /// What to wait for beside calls.
     pub(super) fn waits(&self) -> [PollFd<'_>; 3] {
-        let mut answers = PollFlags::IN;
-        if lock(&self.state).is_over {
-            answers = PollFlags::empty();
-        }
+        let hears = !lock(&self.state).is_over;
+        let channel = self.channel.as_ref().filter(|_| hears);
         [
-            PollFd::new(&self.channel, answers),
+            PollFd::new(channel.unwrap_or(&self.bell), PollFlags::IN),
             PollFd::new(&self.server, PollFlags::IN),
             PollFd::new(&self.bell, PollFlags::IN),
         ]
@@ -228,9 +258,17 @@ impl Asking {
         }
     }
 
-    /// What was granted, and how much was refused that nobody was asked about.
-    pub(super) fn finish(&self) -> (Vec<Granted>, u64) {
+    /// What was granted, and how much was refused that nobody was asked about. What still waits for an answer was not allowed.
+    pub(super) fn finish(&self, observations: &Observations) -> (Vec<Granted>, u64) {
         let mut state = lock(&self.state);
+        for waiting in std::mem::take(&mut state.queue) {
+            let refusal = Refusal {
+                reason: Reason::Declined,
+                grant: Some(waiting.wish.grant()),
+            };
+            let target = waiting.wish.of_call();
+            observations.record(waiting.call, target, waiting.process, Some(refusal), false);
+        }
         (std::mem::take(&mut state.granted), state.unasked)
     }
 
@@ -243,19 +281,17 @@ impl Asking {
         who: impl FnOnce() -> Process,
     ) -> Judged {
         let mut state = lock(&self.state);
-        if state.once.contains(wish) {
-            return Judged::Yes;
+        if state.refused.contains(wish) {
+            return Judged::No { was_asked: true };
         }
-        match state.known.get(wish) {
-            Some(true) => return Judged::Yes,
-            Some(false) => return Judged::No { was_asked: true },
-            None => {}
+        if self.channel.is_none() {
+            return Judged::No { was_asked: false };
         }
         if let Some(waiting) = state.queue.iter_mut().find(|waiting| waiting.wish == *wish) {
             waiting.wanted = Instant::now();
             return Judged::Waits;
         }
-        if state.is_over || state.queue.len() >= MOST_WAITING || state.known.len() >= MOST_KNOWN {
+        if state.is_over || state.queue.len() >= MOST_WAITING || state.refused.len() >= MOST_KNOWN {
             state.unasked += 1;
             return Judged::No { was_asked: false };
         }
@@ -271,11 +307,44 @@ impl Asking {
         Judged::Waits
     }
 
-    /// Uses up what was allowed once. Tells whether it was.
-    fn spend(&self, wish: &Wish) -> bool {
+    /// Whether the answer to this was meant for one call, which is the first that claims it.
+    pub(super) fn claim(&self, ticket: &Ticket) -> Option<Wish> {
         let mut state = lock(&self.state);
-        let place = state.once.iter().position(|once| once == wish);
-        place.map(|place| state.once.swap_remove(place)).is_some()
+        match ticket {
+            Ticket::Answer(wish) => {
+                let place = state.once.iter().position(|once| once == wish)?;
+                Some(state.once.swap_remove(place))
+            }
+            Ticket::Lookup(_) => None,
+        }
+    }
+
+    /// Nobody has claimed what was allowed once: whoever waited for it is gone.
+    pub(super) fn forget_unclaimed(&self) {
+        lock(&self.state).once.clear();
+    }
+
+    /// Whether this socket was allowed to go there once.
+    fn was_spent(&self, socket: &OwnedFd, wish: &Wish) -> bool {
+        let Ok(socket) = sockopt::socket_cookie(socket) else {
+            return false;
+        };
+        let state = lock(&self.state);
+        state
+            .spent
+            .iter()
+            .any(|(by, on)| *by == socket && on == wish)
+    }
+
+    fn spend(&self, socket: &OwnedFd, wish: Wish) {
+        let Ok(socket) = sockopt::socket_cookie(socket) else {
+            return;
+        };
+        let mut state = lock(&self.state);
+        if state.spent.len() == MOST_PEERS {
+            state.spent.pop_front();
+        }
+        state.spent.push_back((socket, wish));
     }
 
     /// Opens the first question, unless it is.
@@ -297,6 +366,7 @@ impl Asking {
             target: first.wish.target(),
             found_by: first.found_by.as_ref().map(ToString::to_string),
             grant: first.wish.grant(),
+            has_once: !matches!(first.wish, Wish::Listen(..)),
             waiting,
             unasked,
         });
@@ -308,29 +378,37 @@ impl Asking {
     fn tell(&self, state: &mut State, told: &Told) {
         let line = told.line();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        if rustix::net::send(&self.channel, &line, flags) != Ok(line.len()) {
+        let Some(channel) = &self.channel else { return };
+        if rustix::net::send(channel, &line, flags) != Ok(line.len()) {
             end(state);
         }
     }
 
     fn hear(&self, gate: &Gate) {
+        let Some(channel) = &self.channel else { return };
         let mut state = lock(&self.state);
         let mut buffer = [0; MOST_ANSWER_BYTES];
-        while !state.is_over {
-            match rustix::net::recv(&self.channel, &mut buffer, RecvFlags::DONTWAIT) {
-                Err(Errno::AGAIN | Errno::INTR) => return,
-                Ok((length @ 1.., _)) => state.heard.extend_from_slice(&buffer[..length]),
-                Ok(_) | Err(_) => return end(&mut state),
+        if state.is_over {
+            return;
+        }
+        // Once a turn: calls wait meanwhile.
+        match rustix::net::recv(channel, &mut buffer, RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Ok((length @ 1.., _)) => state.heard.extend_from_slice(&buffer[..length]),
+            Ok(_) | Err(_) => return end(&mut state),
+        }
+        let heard = std::mem::take(&mut state.heard);
+        let whole = heard.iter().rposition(|byte| *byte == b'\n');
+        let (whole, rest) = heard.split_at(whole.map_or(0, |end| end + 1));
+        for line in whole.split_inclusive(|byte| *byte == b'\n') {
+            match Answer::read(line) {
+                Some(answer) => self.take(&mut state, gate, answer),
+                None => state.nonsense += 1,
             }
-            while let Some(length) = state.heard.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = state.heard.drain(..=length).collect();
-                if let Some(answer) = Answer::read(&line) {
-                    self.take(&mut state, gate, answer);
-                }
-            }
-            if state.heard.len() > MOST_ANSWER_BYTES {
-                return end(&mut state);
-            }
+        }
+        state.heard = rest.to_vec();
+        if state.heard.len() > MOST_ANSWER_BYTES || state.nonsense > MOST_NONSENSE {
+            end(&mut state);
         }
     }
 
@@ -343,30 +421,19 @@ impl Asking {
         let Some(Waiting { wish, process, .. }) = state.queue.pop_front() else {
             return;
         };
-        // What is bound stays so.
+        // What is bound stays so: that was not offered.
         let verdict = match (answer.verdict, &wish) {
-            (Verdict::Once, Wish::Listen(..)) => Verdict::Run,
+            (Verdict::Once, Wish::Listen(..)) => Verdict::No,
             (verdict, _) => verdict,
         };
         match verdict {
-            Verdict::No | Verdict::Never => drop(state.known.insert(wish, false)),
+            Verdict::No | Verdict::Never => drop(state.refused.insert(wish)),
             verdict => {
-                if let Some(journal) = &self.journal {
-                    journal.write(Entry::Granted {
-                        grant: wish.grant(),
-                        process: told_process(&process),
-                        answer: verdict,
-                    });
-                }
-                state.granted.push(Granted {
-                    grant: wish.grant(),
-                    process: told_process(&process),
-                    verdict,
-                    at_us: u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX),
-                });
+                self.note(state, wish.grant(), Some((&process, verdict)));
                 match verdict {
                     Verdict::Once => state.once.push(wish),
-                    _ => allow(state, gate, wish),
+                    // What a guest asks for is a grant by its form.
+                    _ => drop(gate.give(&wish.grant())),
                 }
             }
         }
@@ -374,6 +441,73 @@ impl Asking {
             Verdict::Never => end(state),
             _ => self.ask_next(state),
         }
+    }
+
+    /// Takes note of a grant.
+    fn note(&self, state: &mut State, grant: String, asked: Option<(&Process, Verdict)>) {
+        let process = asked.map(|(process, _)| told_process(process));
+        let verdict = asked.map(|(_, verdict)| verdict);
+        if let Some(journal) = &self.journal {
+            journal.write(Entry::Granted {
+                grant: grant.clone(),
+                process: process.clone(),
+                answer: verdict,
+            });
+        }
+        let is_same = |known: &&mut Granted| {
+            known.grant == grant && known.verdict == verdict && known.revoked_at_us.is_none()
+        };
+        if let Some(known) = state.granted.iter_mut().find(is_same) {
+            known.count += 1;
+        } else if state.granted.len() < MOST_TOLD {
+            state.granted.push(Granted {
+                grant,
+                process,
+                verdict,
+                count: 1,
+                at_us: self.now_us(),
+                revoked_at_us: None,
+            });
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Grants what somebody gives who did not start the guest. What waited for that goes on, and what was refused before is
+    /// not any more.
+    pub(super) fn give(&self, gate: &Gate, flag: &str) -> Result<(), GiveError> {
+        gate.give(flag)?;
+        let mut state = lock(&self.state);
+        self.note(&mut state, flag.to_owned(), None);
+        state.refused.retain(|wish| !wish.is_granted(gate));
+        let open = state.queue.front().and_then(|first| first.asked);
+        state.queue.retain(|waiting| !waiting.wish.is_granted(gate));
+        let still = state.queue.front().and_then(|first| first.asked);
+        if let Some((number, _)) = open.filter(|open| still != Some(*open)) {
+            self.tell(&mut state, &Told::Withdrawn { question: number });
+        }
+        self.ask_next(&mut state);
+        Ok(())
+    }
+
+    /// Takes back what was granted while the guest runs. Tells whether it was.
+    pub(super) fn take_from(&self, gate: &Gate, flag: &str) -> bool {
+        let mut state = lock(&self.state);
+        let now = self.now_us();
+        let was_given = gate.take_back(flag);
+        let of_flag =
+            |granted: &&mut Granted| granted.grant == flag && granted.revoked_at_us.is_none();
+        if let Some(granted) = state.granted.iter_mut().find(of_flag) {
+            granted.revoked_at_us = Some(now);
+        }
+        if was_given && let Some(journal) = &self.journal {
+            journal.write(Entry::Revoked {
+                grant: flag.to_owned(),
+            });
+        }
+        was_given
     }
 
     /// Questions that nobody waits for any more, and one that was not answered in time.
@@ -384,7 +518,7 @@ impl Asking {
             && now.duration_since(since) >= self.patience
             && let Some(late) = state.queue.pop_front()
         {
-            state.known.insert(late.wish, false);
+            state.refused.insert(late.wish);
             self.tell(state, &Told::Withdrawn { question: number });
             first = None;
         }
@@ -478,21 +612,22 @@ impl Asking {
     }
 }
 
+/// One of the loopback's.
+fn datagram_socket() -> io::Result<(OwnedFd, SocketAddr)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
+    let socket = rustix::net::socket_with(family, kind, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let address = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
+    Ok((socket, address))
+}
+
 /// No question is open, and none is asked any more.
 fn end(state: &mut State) {
     state.is_over = true;
     for waiting in std::mem::take(&mut state.queue) {
-        state.known.insert(waiting.wish, false);
+        state.refused.insert(waiting.wish);
     }
-}
-
-fn allow(state: &mut State, gate: &Gate, wish: Wish) {
-    match &wish {
-        Wish::Address(transport, to) => gate.allow_connect(*transport, *to),
-        Wish::Listen(transport, at) => gate.allow_listen(*transport, *at),
-        Wish::Name(..) => {}
-    }
-    state.known.insert(wish, true);
 }
 
 fn told_process(process: &Process) -> palisade_wall::Process {
@@ -500,93 +635,122 @@ fn told_process(process: &Process) -> palisade_wall::Process {
 }
 
 impl Brokered<'_> {
-    /// Where this call may go, by a grant or once.
-    pub(super) fn may_reach(
+    /// Where a call that connects or sends may go: by a grant, or by an answer for this one call. A name's stand-in is
+    /// the name, whatever is granted.
+    ///
+    /// # Errors
+    ///
+    /// How the call fails, unless it waits for something first.
+    pub(super) fn find_way(
         &self,
-        transport: Transport,
-        asked: SocketAddr,
-    ) -> Result<SocketAddr, Refusal> {
-        self.shared
-            .gate
-            .connect(transport, asked)
-            .or_else(|refusal| {
-                let wish = Wish::Address(transport, destination(asked));
-                match &self.shared.asking {
-                    Some(asking) if refusal.reason.may_be_asked() && asking.spend(&wish) => {
-                        Ok(destination(asked))
-                    }
-                    _ => Err(refusal),
-                }
-            })
-    }
-
-    /// A connection that no grant covers, of a guest that is asked about.
-    pub(super) fn ask_to_connect(
-        &mut self,
         asking: &Arc<Asking>,
-        socket: OwnedFd,
+        socket: &OwnedFd,
         (transport, asked): (Transport, SocketAddr),
-        refusal: Refusal,
-    ) -> Outcome {
+    ) -> Result<SocketAddr, Errno> {
         if let Some(name) = asking.name(canonical(asked).ip()) {
-            return match transport {
-                Transport::Tcp => self.connect_by_name(asking, socket, &name, asked),
-                // A lookup learns the route to what it has found in this way, and sends nothing.
-                Transport::Udp => connect_to_server(asking, &socket, asked)
-                    .map(drop)
-                    .and(DONE),
-            };
+            return self.find_name(asking, socket, (transport, &name), asked);
         }
-        if (transport, asked.port()) == (Transport::Udp, NAME_SERVERS) {
-            if let Some(own) = connect_to_server(asking, &socket, asked)? {
-                asking.admit(own);
-            }
-            return DONE;
+        let refusal = match self.shared.gate.connect(transport, asked) {
+            Ok(target) => return Ok(target),
+            Err(refusal) => refusal,
+        };
+        let to = destination(asked);
+        if refusal.reason.may_be_asked()
+            && self.is_allowed_once(asking, socket, &Wish::Address(transport, to))
+        {
+            return Ok(to);
         }
         Err(self.ask_or_refuse(transport, asked, refusal))
     }
 
-    fn connect_by_name(
-        &mut self,
-        asking: &Arc<Asking>,
-        socket: OwnedFd,
-        name: &HostName,
+    /// A datagram socket that is connected to where no grant leads: a lookup, which asks for names, or learns the route to what
+    /// it has found and sends nothing.
+    pub(super) fn connect_for_lookup(
+        &self,
+        asking: &Asking,
+        socket: &OwnedFd,
         asked: SocketAddr,
-    ) -> Outcome {
-        let (transport, port) = (Transport::Tcp, asked.port());
+    ) -> Option<Outcome> {
+        let name = asking.name(canonical(asked).ip());
+        let gate = &self.shared.gate;
+        let (udp, port) = (Transport::Udp, asked.port());
+        match name {
+            Some(name) if gate.gives_name(udp, &name, port) => None,
+            Some(name) if gate.network().addresses_of(udp, &name, port).is_some() => None,
+            Some(name) => {
+                // Whoever sends there hears that nobody is there.
+                let refusal = Refusal {
+                    reason: Reason::NotGranted,
+                    grant: Some(Wish::Name(udp, name.clone(), port).grant()),
+                };
+                let observations = &self.shared.observations;
+                let target = Target::Host(name);
+                observations.record(Call::Connect, target, self.who(), Some(refusal), true);
+                Some(
+                    connect_near(socket, asked, asking.nowhere)
+                        .map(drop)
+                        .and(DONE),
+                )
+            }
+            None if port == NAME_SERVERS && gate.connect(udp, asked).is_err() => {
+                let own = connect_near(socket, asked, asking.server_address);
+                Some(own.and_then(|own| {
+                    own.into_iter().for_each(|own| asking.admit(own));
+                    DONE
+                }))
+            }
+            None => None,
+        }
+    }
+
+    fn find_name(
+        &self,
+        asking: &Arc<Asking>,
+        socket: &OwnedFd,
+        (transport, name): (Transport, &HostName),
+        asked: SocketAddr,
+    ) -> Result<SocketAddr, Errno> {
+        let (gate, port, call) = (&self.shared.gate, asked.port(), self.kind());
         let by_name = Wish::Name(transport, name.clone(), port);
-        let granted = self
-            .shared
-            .gate
-            .network()
-            .addresses_of(transport, name, port);
+        let granted = gate.network().addresses_of(transport, name, port);
         let found = match granted {
             Some(found) => found,
             None => {
-                let judged = asking.judge(&by_name, Call::Connect, None, || self.who());
-                self.follow(judged, &by_name)?;
+                if !gate.gives_name(transport, name, port)
+                    && !self.is_allowed_once(asking, socket, &by_name)
+                {
+                    let judged = asking.judge(&by_name, call, None, || self.who());
+                    return Err(self.follow(judged, &by_name));
+                }
                 let Some(found) = asking.find(name) else {
-                    return self.hold(Ticket::Lookup(name.clone()));
+                    self.ticket.set(Some(Ticket::Lookup(name.clone())));
+                    return Err(Errno::ACCESS);
                 };
                 found
             }
         };
         let reachable = found.into_iter().map(|ip| SocketAddr::new(ip, port));
-        let reachable: Vec<_> = reachable
-            .filter(|to| to.is_ipv4() || asked.is_ipv6())
-            .collect();
-        let may = |to: &&SocketAddr| match is_public(to.ip()) {
-            true => !is_withheld(**to),
-            false => self.shared.gate.connect(transport, **to).is_ok(),
+        let mut reachable = reachable.filter(|to| to.is_ipv4() || asked.is_ipv6());
+        let may = |to: &SocketAddr| match is_public(to.ip()) {
+            true => !is_withheld(*to),
+            false => {
+                gate.connect(transport, *to).is_ok()
+                    || !is_withheld(*to)
+                        && self.is_allowed_once(
+                            asking,
+                            socket,
+                            &Wish::Address(transport, destination(*to)),
+                        )
+            }
         };
-        if let Some(to) = reachable.iter().find(may) {
-            asking.spend(&by_name);
-            self.tell_of_allowed(Call::Connect, || Target::Name(name.clone(), port));
-            return self.reach(socket, address::in_family_of(asked, *to));
+        let candidates: Vec<_> = reachable.by_ref().collect();
+        if let Some(to) = candidates.iter().copied().find(may) {
+            let told = || Target::Name(name.clone(), port);
+            self.tell_of_allowed(call, told);
+            return Ok(to);
         }
         // Who answers for the name must not choose what is reached inside.
-        let private = reachable.into_iter().find(|to| !is_withheld(*to));
-        let Some(to) = private else {
+        let Some(to) = candidates.into_iter().find(|to| !is_withheld(*to)) else {
             let refusal = Refusal {
                 reason: Reason::Unfound,
                 grant: None,
@@ -597,40 +761,41 @@ impl Brokered<'_> {
             return Err(Errno::HOSTUNREACH);
         };
         let by_address = Wish::Address(transport, destination(to));
-        let judged = asking.judge(&by_address, Call::Connect, Some(name), || self.who());
-        self.follow(judged, &by_address)?;
-        asking.spend(&by_name);
-        asking.spend(&by_address);
-        self.tell_of_allowed(Call::Connect, || Target::Name(name.clone(), port));
-        self.reach(socket, address::in_family_of(asked, to))
+        let judged = asking.judge(&by_address, call, Some(name), || self.who());
+        Err(self.follow(judged, &by_address))
     }
 
-    /// Goes on only where it is allowed.
-    fn follow(&self, judged: Judged, wish: &Wish) -> Result<(), Errno> {
+    /// By an answer to this call, or to an earlier one of the same socket.
+    fn is_allowed_once(&self, asking: &Asking, socket: &OwnedFd, wish: &Wish) -> bool {
+        if self.allowed.contains(wish) {
+            if self.kind() == Call::Connect && !asking.was_spent(socket, wish) {
+                asking.spend(socket, wish.clone());
+            }
+            return true;
+        }
+        self.kind() == Call::Connect && asking.was_spent(socket, wish)
+    }
+
+    /// How it fails, unless it waits.
+    fn follow(&self, judged: Judged, wish: &Wish) -> Errno {
         match judged {
-            Judged::Yes => return Ok(()),
             Judged::Waits => self.ticket.set(Some(Ticket::Answer(wish.clone()))),
             Judged::No { was_asked } => {
-                let target = match wish {
-                    Wish::Name(_, name, port) => Target::Name(name.clone(), *port),
-                    Wish::Address(transport, to) | Wish::Listen(transport, to) => {
-                        Target::Address(*transport, *to)
-                    }
-                };
                 let refusal = Refusal {
                     reason: declined(was_asked, Reason::NotGranted),
                     grant: Some(wish.grant()),
                 };
                 let observations = &self.shared.observations;
-                observations.record(Call::Connect, target, self.who(), Some(refusal), false);
+                observations.record(
+                    self.kind(),
+                    wish.of_call(),
+                    self.who(),
+                    Some(refusal),
+                    false,
+                );
             }
         }
-        Err(Errno::ACCESS)
-    }
-
-    fn hold(&self, ticket: Ticket) -> Outcome {
-        self.ticket.set(Some(ticket));
-        Err(Errno::ACCESS)
+        Errno::ACCESS
     }
 
     /// How a call fails that no grant covers, unless it waits for an answer first.
@@ -649,8 +814,6 @@ impl Brokered<'_> {
                     self.ticket.set(Some(Ticket::Answer(wish)));
                     return Errno::ACCESS;
                 }
-                // What was allowed is not all that it takes.
-                Judged::Yes => {}
                 Judged::No { was_asked } => refusal.reason = declined(was_asked, refusal.reason),
             }
         }
@@ -688,13 +851,13 @@ fn declined(was_asked: bool, reason: Reason) -> Reason {
     }
 }
 
-/// Connects a datagram socket to where questions for names arrive. Gives its own address.
-fn connect_to_server(
-    asking: &Asking,
+/// Connects a datagram socket to an address of the loopback's instead. Gives its own.
+fn connect_near(
     socket: &OwnedFd,
     asked: SocketAddr,
+    to: SocketAddr,
 ) -> Result<Option<SocketAddr>, Errno> {
-    let to = address::in_family_of(asked, asking.server_address);
+    let to = address::in_family_of(asked, to);
     let own = address_towards(socket, to)?;
     rustix::net::connect(socket, &to)?;
     Ok(own)

@@ -2,7 +2,7 @@
 
 use super::{
     Shared,
-    ask::Ticket,
+    ask::{Ticket, Wish},
     guest::{self, Threads},
     local::{self, Request},
     pending::Wait,
@@ -26,7 +26,6 @@ use std::{
     cell::Cell,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -61,6 +60,8 @@ pub(super) struct Brokered<'a> {
     pub(super) call: &'a Notification,
     /// What is to be known first, of a call that fails without.
     pub(super) ticket: Cell<Option<Ticket>>,
+    /// What somebody has allowed this one call.
+    pub(super) allowed: &'a [Wish],
 }
 
 impl Brokered<'_> {
@@ -134,19 +135,23 @@ impl Brokered<'_> {
         if !self.shared.has_network {
             return self.connect_to_nobody(&socket, transport, asked);
         }
-        let target = match self.may_reach(transport, asked) {
-            Ok(target) => target,
-            Err(refusal) => {
-                return match &self.shared.asking {
-                    Some(asking) => self.ask_to_connect(
-                        &Arc::clone(asking),
-                        socket,
-                        (transport, asked),
-                        refusal,
-                    ),
-                    None => self.refuse_connection(&socket, transport, asked, Some(refusal)),
-                };
+        let target = match &self.shared.asking {
+            Some(asking) => {
+                let is_datagram = transport == Transport::Udp;
+                if let Some(done) = is_datagram
+                    .then(|| self.connect_for_lookup(asking, &socket, asked))
+                    .flatten()
+                {
+                    return done;
+                }
+                self.find_way(asking, &socket, (transport, asked))?
             }
+            None => match self.shared.gate.connect(transport, asked) {
+                Ok(target) => target,
+                Err(refusal) => {
+                    return self.refuse_connection(&socket, transport, asked, Some(refusal));
+                }
+            },
         };
         self.tell_of_allowed(Call::Connect, || Target::Address(transport, target));
         let to = address::in_family_of(asked, target);

@@ -146,17 +146,35 @@ pub(super) fn interrupted(maker: &Maker, thread: u32) -> Option<Errno> {
     (pending & !mask("SigBlk:")? != 0).then_some(errno)
 }
 
-/// Whether a thread has a signal to be delivered, and its call may be begun anew when that is done: the kernel has it do so on its
-/// way out, whatever becomes of the signal (`arch_do_signal_or_restart`). One of the whole process is surely this thread's
-/// only if it leads that: the kernel asks the leader first (`complete_signal`).
-pub(super) fn has_signal(maker: &Maker, thread: u32) -> bool {
-    let Some(status) = Status::of(maker, thread) else {
-        return false;
-    };
+/// How a call that was held ends where its thread has a signal to be delivered: by a number with which the kernel begins it anew on
+/// the way out, whatever becomes of the signal (`arch_do_signal_or_restart`). One of the whole process is surely this
+/// thread's only if it leads that: the kernel asks the leader first (`complete_signal`).
+///
+/// Nothing was begun that could go on by itself, as programs expect of a connect(2) that fails with `EINTR`. So only a signal that asks
+/// a program to end, or an alarm, has it fail, where its handler wants that; a handler of others is run, and the call made again.
+pub(super) fn after_signal(maker: &Maker, thread: u32) -> Option<Errno> {
+    /// `ERESTARTSYS`: begun anew, or `EINTR`, as the handler has it (`SA_RESTART`).
+    const AS_HANDLED: Errno = Errno::from_raw_os_error(512);
+    /// `ERESTARTNOINTR`: begun anew.
+    const ANEW: Errno = Errno::from_raw_os_error(513);
+    const ENDING: [i32; 5] = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGALRM,
+        libc::SIGTERM,
+    ];
+    let status = Status::of(maker, thread)?;
     let mask = |name| u64::from_str_radix(status.field(name).unwrap_or_default(), 16).unwrap_or(0);
     let leads = status.field("Tgid:") == status.field("Pid:");
     let shared = if leads { mask("ShdPnd:") } else { 0 };
-    (mask("SigPnd:") | shared) & !mask("SigBlk:") != 0
+    let due = (mask("SigPnd:") | shared) & !mask("SigBlk:");
+    let ends = ENDING.iter().any(|signal| due & 1 << (signal - 1) != 0);
+    match ends {
+        _ if due == 0 => None,
+        true => Some(AS_HANDLED),
+        false => Some(ANEW),
+    }
 }
 
 /// What proc_pid_status(5) says.

@@ -238,7 +238,16 @@ impl Brokered<'_> {
         data: &[u8],
     ) -> Result<SocketAddr, Errno> {
         let gate = &self.shared.gate;
-        match self.may_reach(Transport::Udp, asked) {
+        if let Some(asking) = &self.shared.asking
+            && !own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound))
+            && !is_lookup(asked, data)
+        {
+            let target = self.find_way(asking, socket, (Transport::Udp, asked))?;
+            let told = || Target::Address(Transport::Udp, target);
+            self.tell_of_allowed(Call::Send, told);
+            return Ok(target);
+        }
+        match gate.send(asked) {
             Err(_) if own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound)) => {
                 Ok(asked)
             }
@@ -329,6 +338,7 @@ fn send_anew(
         threads: &mut guest::Threads::default(),
         call,
         ticket: Cell::default(),
+        allowed: &[],
     };
     let message = brokered.copy(given)?;
     // Whose memory that was is known by its number only.

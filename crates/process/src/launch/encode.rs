@@ -374,7 +374,7 @@ fn write_landlock(writer: &mut Writer, landlock: &Landlock) {
 fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
     if !seccomp.is_empty() {
         let notifies = match plan.is_brokered() {
-            true if plan.is_watched() || plan.asks.is_some() => notifies::WATCHER,
+            true if plan.is_watched() || plan.grantable => notifies::WATCHER,
             true => notifies::SUPERVISOR,
             false if plan.is_observed() => notifies::INIT,
             false => notifies::NOBODY,

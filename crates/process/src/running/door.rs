@@ -1,8 +1,8 @@
 //! Asking at a keeper's door.
 
-use super::{Further, Known, RunningDomain, Session};
+use super::{Change, Changed, Further, Known, RunningDomain, Session};
 use crate::{
-    cgroup,
+    cgroup, grants,
     record::{receive_record, record_bytes},
     wire,
 };
@@ -10,8 +10,8 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
     net::{
-        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-        SocketType, sockopt,
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+        SocketFlags, SocketType, sockopt,
     },
     process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal},
 };
@@ -43,6 +43,10 @@ pub enum OperateError {
         "wall: the domain does not end, and SIGKILL did not end it: is its control group frozen?"
     )]
     Stuck,
+    #[error(
+        "host: who started the domain does not answer: it is of another version of palisade, or waits for something else"
+    )]
+    NoAnswer,
     #[error("wall: cannot talk to the domain: {0}")]
     Talk(#[source] Errno),
     #[error(
@@ -109,6 +113,33 @@ impl RunningDomain {
         ask(&door, wire::DOOR_EXEC, self.id, theirs.as_fd())?;
         drop(theirs);
         Session::begin(ours, further)
+    }
+
+    /// Grants its guest more, or takes back what was granted so: network grants, to a guest that was started so that it can be.
+    ///
+    /// # Errors
+    ///
+    /// When the domain has ended, nobody may ask for that, or who started it does not answer.
+    pub fn change(&self, change: &Change) -> Result<Changed, OperateError> {
+        let door = self.hold()?.door()?;
+        let (ours, theirs) = pair()?;
+        let request = serde_json::to_vec(change).unwrap_or_default();
+        rustix::net::send(&ours, &request, SendFlags::NOSIGNAL).map_err(OperateError::Talk)?;
+        ask(&door, wire::DOOR_SUPERVISOR, self.id, theirs.as_fd())?;
+        drop(theirs);
+        let mut fds = [PollFd::new(&ours, PollFlags::IN)];
+        let patience = Timespec::try_from(PATIENCE).ok();
+        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, patience.as_ref()));
+        let mut answer = vec![0; grants::MOST_BYTES];
+        let length = match ready.map_err(OperateError::Talk)? {
+            0 => 0,
+            _ => {
+                rustix::net::recv(&ours, &mut answer, RecvFlags::empty())
+                    .map_err(OperateError::Talk)?
+                    .0
+            }
+        };
+        serde_json::from_slice(&answer[..length]).map_err(|_| OperateError::NoAnswer)
     }
 
     /// Makes sure that its processes are those that were found, and will not be others.

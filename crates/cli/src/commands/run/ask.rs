@@ -2,10 +2,11 @@
 
 use super::question::Desk;
 use crate::{args::AskArgs, denial, say};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use palisade_wall::{Report, ask::Verdict};
 use std::{
-    io::Write,
+    ffi::OsString,
+    io::{Read, Write},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
@@ -43,8 +44,8 @@ impl Asker {
                 .into()
         } else {
             let (ours, theirs) = UnixStream::pair().context("host: cannot make a socket")?;
-            match &args.ask_program {
-                Some(path) => program = Some(start(path, theirs.into())?),
+            match args.program()? {
+                Some(path) => program = Some(start(&path, theirs.into())?),
                 None => desk = Some(Desk::open(theirs, policy)?),
             }
             ours.into()
@@ -77,11 +78,11 @@ impl Asker {
 /// What is to be granted always, where no policy is there to write it to.
 fn advise(report: &Report) {
     let granted = report.granted.iter();
-    let always = granted.filter(|granted| granted.verdict == Verdict::Always);
+    let always = granted.filter(|granted| granted.verdict == Some(Verdict::Always));
     let flags: Vec<_> = always.map(|granted| denial::flag(&granted.grant)).collect();
     if !flags.is_empty() {
         say::line(&format!(
-            "note: to be granted always, and there is no --policy to write it to: {}",
+            "note: to be granted always, and not written to a policy: {}",
             flags.join(" ")
         ));
     }
@@ -114,10 +115,14 @@ struct AnswerKeeper(Child);
 
 impl AnswerKeeper {
     fn start(policy: &Path) -> anyhow::Result<Self> {
+        let mut apply = OsString::from("--apply=");
+        apply.push(policy);
         let command = Command::new("/proc/self/exe")
-            .args(["why", "-", "--yes", "--apply"])
-            .arg(policy)
+            .args(["why", "-", "--yes"])
+            .arg(apply)
             .stdin(Stdio::piped())
+            // In the background, where a terminal may stop who writes to it.
+            .stderr(Stdio::piped())
             .process_group(0)
             .spawn();
         command
@@ -125,21 +130,28 @@ impl AnswerKeeper {
             .context("host: cannot begin what writes answers to the policy")
     }
 
+    /// What cannot be written is told: the guest has ended as it has.
     fn finish(mut self, report: &Report) -> anyhow::Result<()> {
         let mut kept = report.clone();
         kept.denials.clear();
         kept.granted
-            .retain(|granted| granted.verdict == Verdict::Always);
-        let input = self.0.stdin.take();
-        let Some(mut input) = input.filter(|_| !kept.granted.is_empty()) else {
+            .retain(|granted| granted.verdict == Some(Verdict::Always));
+        let (input, output) = (self.0.stdin.take(), self.0.stderr.take());
+        let Some((mut input, mut output)) = input.zip(output).filter(|_| !kept.granted.is_empty())
+        else {
             return Ok(());
         };
         let text = serde_json::to_string(&kept)?;
         let written = input.write_all(text.as_bytes());
         drop(input);
+        let mut said = String::new();
+        let _ = output.read_to_string(&mut said);
+        for line in said.lines() {
+            say::line(line.strip_prefix("palisade: ").unwrap_or(line));
+        }
         let ended = self.0.wait().context("host: lost what writes answers")?;
         if written.is_err() || !ended.success() {
-            bail!("host: what is to be granted always could not be written to the policy");
+            advise(report);
         }
         Ok(())
     }

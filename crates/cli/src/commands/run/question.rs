@@ -1,7 +1,14 @@
 //! Questions to the person at the terminal.
 //!
-//! A guest may print what it likes before and after one, and type nothing: an answer is a whole word and the end of a line,
-//! typed after the question was there. What a guest chose stands in it in ASCII.
+//! ```text
+//!  a question ──the terminal is ours──▶ written whole ──nobody types──▶ asked ──a word──▶ answered
+//!       ▲                                                                 │
+//!       └──────────────────── taken back, or the guest has ended ◀────────┘
+//! ```
+//!
+//! A guest may print what it likes before and after, and type nothing. It may have somebody type for it, though: so an answer
+//! is a whole word that was begun when the whole question had stood there for a while with nobody typing. What a
+//! guest chose stands in it in ASCII. One palisade asks at a terminal at a time.
 
 use super::job;
 use crate::commands::why::opens;
@@ -9,34 +16,54 @@ use anyhow::Context;
 use palisade_wall::ask::{Answer, Question, Told, Verdict};
 use rustix::{
     event::PollFlags,
-    fs::{Mode, OFlags},
+    fs::{FlockOperation, Mode, OFlags},
     io::Errno,
-    termios::QueueSelector,
+    termios::{InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios},
 };
 use std::{
+    io::{stderr, stdin, stdout},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     path::Path,
+    time::{Duration, Instant},
 };
 
 /// A question is shorter than this; whoever sends more is not the wall.
 const MOST_HEARD_BYTES: usize = 64 * 1024;
 /// Of the name of a process.
 const MOST_NAME_CHARS: usize = 32;
+/// Of a line that a guest chose the words of.
+const MOST_LINE_CHARS: usize = 60;
+/// So long nobody types before an answer may begin.
+const QUIET: Duration = Duration::from_secs(1);
+/// How often to look whether the terminal is to be had.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 /// Where questions are put.
 pub(super) struct Desk {
     channel: UnixStream,
     heard: Vec<u8>,
     terminal: OwnedFd,
-    typed: Vec<u8>,
     /// Of the policy that answers are written to.
     policy: Option<String>,
     open: Option<Question>,
-    is_shown: bool,
+    /// While the terminal is ours.
+    stage: Option<Stage>,
     is_over: bool,
+}
+
+/// How far a question is.
+struct Stage {
+    /// The settings to put back.
+    found: Termios,
+    /// What the terminal has not taken yet.
+    unshown: Vec<u8>,
+    /// Since when nobody has typed, until the question is asked.
+    quiet_since: Option<Instant>,
+    /// Of an answer.
+    typed: Vec<u8>,
 }
 
 /// What becomes of the terminal.
@@ -51,8 +78,7 @@ pub(super) enum Change {
 
 impl Desk {
     pub(super) fn open(channel: UnixStream, policy: Option<&Path>) -> anyhow::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).context(
+        let terminal = open_terminal().context(
             "usage: nobody can be asked without a terminal: --ask-program or --ask-socket says who answers",
         )?;
         channel.set_nonblocking(true).context("host: a socket")?;
@@ -60,26 +86,36 @@ impl Desk {
             channel,
             heard: Vec::new(),
             terminal,
-            typed: Vec::new(),
             policy: policy.map(|path| in_ascii(&path.to_string_lossy(), usize::MAX)),
             open: None,
-            is_shown: false,
+            stage: None,
             is_over: false,
         })
     }
 
-    /// What to wait for: questions, and answers to one that is shown.
+    /// What to wait for: questions, and the terminal while it is ours.
     pub(super) fn waits(&self) -> [Option<(BorrowedFd<'_>, PollFlags)>; 2] {
-        let read = |fd| (fd, PollFlags::IN);
+        let terminal = self.stage.as_ref().map(|stage| {
+            let mut events = PollFlags::IN;
+            events.set(PollFlags::OUT, !stage.unshown.is_empty());
+            (self.terminal.as_fd(), events)
+        });
         [
-            (!self.is_over).then(|| read(self.channel.as_fd())),
-            self.is_shown.then(|| read(self.terminal.as_fd())),
+            (!self.is_over).then(|| (self.channel.as_fd(), PollFlags::IN)),
+            terminal,
         ]
     }
 
-    /// Whether the terminal is this desk's.
-    pub(super) fn has_terminal(&self) -> bool {
-        self.is_shown
+    /// And for how long at most.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        match &self.stage {
+            None => self.open.as_ref().map(|_| LOOK_AGAIN),
+            Some(stage) if !stage.unshown.is_empty() => None,
+            Some(stage) => {
+                let since = stage.quiet_since?;
+                Some(QUIET.saturating_sub(since.elapsed()))
+            }
+        }
     }
 
     /// Hears what the wall says.
@@ -94,87 +130,156 @@ impl Desk {
                 _ => self.is_over = true,
             }
         }
-        let was_shown = self.is_shown;
+        let mut change = Change::Nothing;
         while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.heard.drain(..=end).collect();
             match serde_json::from_slice(&line) {
                 Ok(Told::Question(question)) => self.open = Some(question),
-                Ok(Told::Withdrawn { question }) => self.withdraw(question),
+                Ok(Told::Withdrawn { question }) if self.asks(question) => {
+                    change = self.give_up("\n-- no answer is needed any more --\n");
+                }
+                Ok(Told::Withdrawn { .. }) => {}
                 Err(_) => self.is_over = true,
             }
         }
-        if self.is_over {
-            self.open = None;
-            self.is_shown = false;
-        }
-        match was_shown && !self.is_shown {
-            true => Change::Given,
-            false => self.look_around(),
+        match self.is_over {
+            true => self.close(),
+            false => change,
         }
     }
 
-    /// Nobody waits for an answer any more.
+    fn asks(&self, number: u64) -> bool {
+        self.open
+            .as_ref()
+            .is_some_and(|open| open.question == number)
+    }
+
+    /// Nobody waits for an answer any more, and nobody will.
     pub(super) fn close(&mut self) -> Change {
-        let open = self.open.as_ref().map(|open| open.question);
-        let was_shown = self.is_shown;
-        open.into_iter().for_each(|number| self.withdraw(number));
         self.is_over = true;
-        match was_shown {
-            true => Change::Given,
-            false => Change::Nothing,
-        }
+        self.give_up("\n")
     }
 
-    /// Shows the question once the terminal is palisade's to ask at.
-    pub(super) fn look_around(&mut self) -> Change {
-        match &self.open {
-            Some(_) if !self.is_shown && self.is_in_front() => Change::Taken,
+    /// No, to a question that is shown.
+    pub(super) fn decline(&mut self) -> Change {
+        match (&self.open, &self.stage) {
+            (Some(question), Some(_)) => {
+                self.answer(question.question, Verdict::No);
+                self.give_up("\n")
+            }
             _ => Change::Nothing,
         }
     }
 
-    /// Shows it, on a terminal whose lines the kernel edits. What was typed before is no answer.
+    fn give_up(&mut self, words: &str) -> Change {
+        self.open = None;
+        let Some(stage) = self.stage.take() else {
+            return Change::Nothing;
+        };
+        // One that takes no more shows no more.
+        let _ = rustix::io::write(&self.terminal, words.as_bytes());
+        let _ = rustix::termios::tcsetattr(&self.terminal, OptionalActions::Now, &stage.found);
+        let _ = rustix::fs::flock(&self.terminal, FlockOperation::NonBlockingUnlock);
+        Change::Given
+    }
+
+    /// Goes on: takes the terminal for a question where it is to be had, shows what is left of it, asks when nobody types.
+    pub(super) fn go_on(&mut self) -> Change {
+        let Some(stage) = &mut self.stage else {
+            return match &self.open {
+                Some(_) if self.is_ours() => Change::Taken,
+                _ => Change::Nothing,
+            };
+        };
+        if !stage.unshown.is_empty() {
+            match rustix::io::write(&self.terminal, &stage.unshown) {
+                Ok(written) => drop(stage.unshown.drain(..written)),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => return self.close(),
+            }
+            if stage.unshown.is_empty() && stage.quiet_since.is_some() {
+                stage.quiet_since = Some(Instant::now());
+            }
+            return Change::Nothing;
+        }
+        if stage
+            .quiet_since
+            .is_some_and(|since| since.elapsed() >= QUIET)
+        {
+            stage.quiet_since = None;
+            let _ = rustix::termios::tcflush(&self.terminal, QueueSelector::IFlush);
+            set(
+                &self.terminal,
+                &stage.found,
+                LocalModes::ICANON | LocalModes::ECHO | LocalModes::ECHOE,
+            );
+            stage.unshown = b"Your word: ".to_vec();
+            return self.go_on();
+        }
+        Change::Nothing
+    }
+
+    /// Begins to show it.
     pub(super) fn show(&mut self) {
         let Some(question) = &self.open else { return };
-        self.is_shown = true;
-        self.typed.clear();
-        let _ = rustix::termios::tcflush(&self.terminal, QueueSelector::IFlush);
+        let Ok(found) = rustix::termios::tcgetattr(&self.terminal) else {
+            return;
+        };
+        // What is typed is seen key by key, and nothing of it.
+        set(&self.terminal, &found, LocalModes::empty());
         let text = format!("{RESET}{}", describe(question, self.policy.as_deref()));
-        self.print(&text);
+        self.stage = Some(Stage {
+            found,
+            unshown: text.into_bytes(),
+            quiet_since: Some(Instant::now()),
+            typed: Vec::new(),
+        });
     }
 
     /// Reads what was typed.
     pub(super) fn read(&mut self) -> Change {
+        let Some(stage) = &mut self.stage else {
+            return Change::Nothing;
+        };
         let mut buffer = [0; 1024];
         match rustix::io::read(&self.terminal, &mut buffer) {
             Err(Errno::AGAIN | Errno::INTR) => return Change::Nothing,
-            Ok(length @ 1..) => self.typed.extend_from_slice(&buffer[..length]),
-            // Ctrl-D, or a terminal that is gone.
-            Ok(_) | Err(_) => self.typed.extend_from_slice(b"no\n"),
+            // Typed to the guest, or for it.
+            Ok(_) if stage.quiet_since.is_some() => {
+                stage.quiet_since = Some(Instant::now());
+                return Change::Nothing;
+            }
+            Ok(length @ 1..) => stage.typed.extend_from_slice(&buffer[..length]),
+            // Ctrl-D, or a terminal that has hung up.
+            Ok(_) if rustix::termios::tcgetpgrp(&self.terminal).is_ok() => return self.decline(),
+            Ok(_) => return self.close(),
+            Err(_) => return self.close(),
         }
-        let Some(end) = self.typed.iter().position(|byte| *byte == b'\n') else {
+        let Some(end) = stage.typed.iter().position(|byte| *byte == b'\n') else {
             return Change::Nothing;
         };
-        let line = String::from_utf8_lossy(&self.typed[..end]).into_owned();
-        self.typed.clear();
-        match (self.verdict(line.trim()), self.open.take()) {
-            (Some(verdict), Some(question)) => {
-                self.answer(question.question, verdict);
-                self.is_shown = false;
-                self.print("-- the guest goes on --\r\n");
-                Change::Given
+        let line = String::from_utf8_lossy(&stage.typed[..end]).into_owned();
+        stage.typed.clear();
+        let number = self.open.as_ref().map(|open| open.question);
+        match (self.verdict(line.trim()), number) {
+            (Some(verdict), Some(number)) => {
+                self.answer(number, verdict);
+                self.give_up("-- the guest goes on --\n")
             }
-            (_, open) => {
-                self.open = open;
-                self.print(&format!("{}: ", self.choices()));
+            _ => {
+                let again = format!("{}: ", self.choices());
+                if let Some(stage) = &mut self.stage {
+                    stage.unshown = again.into_bytes();
+                }
                 Change::Nothing
             }
         }
     }
 
     fn verdict(&self, word: &str) -> Option<Verdict> {
+        let has_once = self.open.as_ref().is_some_and(|open| open.has_once);
         Some(match word {
-            "once" => Verdict::Once,
+            "once" if has_once => Verdict::Once,
             "run" => Verdict::Run,
             "always" if self.policy.is_some() => Verdict::Always,
             "n" | "no" => Verdict::No,
@@ -183,14 +288,18 @@ impl Desk {
         })
     }
 
-    fn choices(&self) -> &'static str {
-        match self.policy {
-            Some(_) => "once, run, always, no or never",
-            None => "once, run, no or never",
-        }
+    fn choices(&self) -> String {
+        let has_once = self.open.as_ref().is_some_and(|open| open.has_once);
+        let once = if has_once { "once, " } else { "" };
+        let always = if self.policy.is_some() {
+            "always, "
+        } else {
+            ""
+        };
+        format!("{once}run, {always}no or never")
     }
 
-    fn answer(&mut self, question: u64, verdict: Verdict) {
+    fn answer(&self, question: u64, verdict: Verdict) {
         let answer = Answer { question, verdict };
         let mut line = serde_json::to_vec(&answer).unwrap_or_default();
         line.push(b'\n');
@@ -198,51 +307,46 @@ impl Desk {
         let _ = rustix::io::write(&self.channel, &line);
     }
 
-    /// No, to a question that is shown.
-    pub(super) fn decline(&mut self) -> Change {
-        let Some(question) = self.open.take_if(|_| self.is_shown) else {
-            return Change::Nothing;
-        };
-        self.answer(question.question, Verdict::No);
-        self.is_shown = false;
-        self.print("\r\n");
-        Change::Given
-    }
-
-    fn withdraw(&mut self, number: u64) {
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.question == number)
-        {
-            self.open = None;
-            if std::mem::take(&mut self.is_shown) {
-                self.print("\r\n-- no answer is needed any more --\r\n");
-            }
-        }
-    }
-
-    /// In the background a terminal that is read stops who reads it.
-    fn is_in_front(&self) -> bool {
+    /// Whether it may be asked here now: in the background a terminal that is read stops who reads it, and another palisade
+    /// may ask.
+    fn is_ours(&self) -> bool {
         let group = rustix::termios::tcgetpgrp(&self.terminal);
-        group.is_ok_and(|group| Some(group.as_raw_pid()) == job::own_group())
-    }
-
-    fn print(&self, text: &str) {
-        let mut bytes = text.as_bytes();
-        // One that takes no more shows no more.
-        while let Ok(written @ 1..) = rustix::io::write(&self.terminal, bytes) {
-            bytes = &bytes[written..];
-            if bytes.is_empty() {
-                return;
-            }
-        }
+        let is_in_front = group.is_ok_and(|group| Some(group.as_raw_pid()) == job::own_group());
+        is_in_front
+            && rustix::fs::flock(&self.terminal, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 }
 
-/// Takes back what a guest may have set: a sequence that it began (CAN, ST), modes (DECSTR), character sets, colours, the margins, a hidden
-/// cursor; and clears what is below.
-const RESET: &str = "\x18\x1b\\\x1b[!p\x1b(B\x0f\x1b[0m\x1b[r\x1b[?25h\r\n\x1b[J";
+/// By its own name, which each terminal has: `/dev/tty` is one file for all, and nothing for one to lock.
+fn open_terminal() -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let controlling = rustix::fs::open("/dev/tty", flags, Mode::empty())?;
+    let session = rustix::termios::tcgetsid(&controlling)?;
+    let (stdin, stdout, stderr) = (stdin(), stdout(), stderr());
+    let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+    let its = streams
+        .into_iter()
+        .filter(|stream| rustix::termios::tcgetsid(stream) == Ok(session))
+        .find_map(|stream| rustix::termios::ttyname(stream, Vec::new()).ok());
+    let named = its.and_then(|name| rustix::fs::open(name, flags, Mode::empty()).ok());
+    Ok(named.unwrap_or(controlling))
+}
+
+/// Settings in which lines end as they should, and Ctrl-C is a signal.
+fn set(terminal: &OwnedFd, found: &Termios, local: LocalModes) {
+    let mut settings = found.clone();
+    let all = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ECHOE;
+    settings.local_modes = settings.local_modes.difference(all) | local | LocalModes::ISIG;
+    settings.input_modes |= InputModes::ICRNL;
+    settings.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
+    let _ = rustix::termios::tcsetattr(terminal, OptionalActions::Now, &settings);
+}
+
+/// Takes back what a guest may have set: a sequence that it began (CAN, ST), modes (DECSTR, and those that some terminals leave out of
+/// it: wrapping, insertion, origin, reverse, margins, the mouse, focus, pastes, keys), character sets and colours; and
+/// clears what is below.
+const RESET: &str = "\x18\x1b\\\x1b[!p\x1b[?7h\x1b[4l\x1b[?6l\x1b[?5l\x1b[?69l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\
+                     \x1b[=0u\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b7\x1b[r\x1b8\x1b(B\x0f\x1b[0m\x1b[?25h\n\x1b[J";
 
 fn describe(question: &Question, policy: Option<&str>) -> String {
     let name = &question.process.name;
@@ -256,29 +360,46 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
     let mut text = String::new();
     let mut line = |line: &str| {
         text += line;
-        text += "\r\n";
+        text += "\n";
     };
     line("-- palisade asks ------------------------------------------------");
-    line(&format!(
-        "\"{shown}\" (process {}) wants to {wants} {target}",
-        question.process.pid
-    ));
+    let who = format!("\"{shown}\" (process {})", question.process.pid);
+    let lines = in_lines(&target);
+    match &lines[..] {
+        [all] => line(&format!("{who} wants to {wants} {all}")),
+        // However wide the terminal is, what counts is the end of it.
+        parts => {
+            line(&format!("{who} wants to {wants} what has a long name:"));
+            parts.iter().for_each(|part| line(&format!("    {part}")));
+            line(&format!(
+                "  It ends in ...{}",
+                parts.last().map_or("", String::as_str)
+            ));
+        }
+    }
     if shown != *name {
         line("  The program's name is of its own choosing, and not all of it is plain letters.");
     }
     if let Some(found_by) = &question.found_by {
-        line(&format!(
-            "  It was found by the name {}, and is no public address: who answers for the name chose it.",
-            in_ascii(found_by, usize::MAX)
-        ));
+        line(
+            "  It was found by a name, and is no public address: who answers for the name chose it.",
+        );
+        in_lines(&in_ascii(found_by, usize::MAX))
+            .iter()
+            .for_each(|part| line(&format!("    {part}")));
     }
     if target.contains("xn--") {
         line("  A part of the name (xn--) stands for letters that may look like others.");
     }
-    if let Some(opened) = opens::describe(&question.grant) {
+    if lines.len() == 1
+        && let Some(opened) = opens::describe(&question.grant)
+    {
         line(&format!("  It would open {opened}."));
     }
     line(match wants {
+        "listen at" if target.starts_with("udp") => {
+            "  Others could reach what it serves there, and it could send to anybody from there."
+        }
         "listen at" => "  Others could reach what it serves there.",
         _ => "  Whatever runs behind the wall could send there all that it can read.",
     });
@@ -288,16 +409,26 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
             question.waiting, question.unasked
         ));
     }
-    line("  once    this time");
+    if question.has_once {
+        line("  once    this time");
+    }
     line("  run     until the guest ends");
     if let Some(policy) = policy {
-        line(&format!(
-            "  always  the same, and \"{target}\" is written to {policy}"
-        ));
+        line("  always  the same, and it is written to the policy:");
+        in_lines(policy)
+            .iter()
+            .for_each(|part| line(&format!("    {part}")));
     }
     line("  no      and not again");
     line("  never   no to this and to all that follows");
-    text + "Your word: "
+    text
+}
+
+/// So that none is longer than a terminal is wide.
+fn in_lines(text: &str) -> Vec<String> {
+    let chars: Vec<_> = text.chars().collect();
+    let parts = chars.chunks(MOST_LINE_CHARS);
+    parts.map(|part| part.iter().collect()).collect()
 }
 
 /// What a guest chose, so that it looks like nothing else.
@@ -322,6 +453,7 @@ mod tests {
             target: target.into(),
             found_by: None,
             grant: format!("--connect {target}"),
+            has_once: true,
             waiting: 0,
             unasked: 0,
         }
@@ -330,17 +462,17 @@ mod tests {
     #[test]
     fn a_question_says_what_an_answer_means() {
         let shown = describe(&question("node", "tcp://a.example:443"), Some("p.toml"));
-        insta::assert_snapshot!(shown.replace('\r', ""), @r#"
+        insta::assert_snapshot!(shown, @r#"
         -- palisade asks ------------------------------------------------
         "node" (process 7) wants to connect to tcp://a.example:443
           It would open tcp port 443 of a.example, at the public addresses that it has.
           Whatever runs behind the wall could send there all that it can read.
           once    this time
           run     until the guest ends
-          always  the same, and "tcp://a.example:443" is written to p.toml
+          always  the same, and it is written to the policy:
+            p.toml
           no      and not again
           never   no to this and to all that follows
-        Your word: 
         "#);
     }
 
@@ -351,7 +483,7 @@ mod tests {
         assert!(
             shown
                 .bytes()
-                .all(|byte| matches!(byte, b' '..=b'~' | b'\r' | b'\n'))
+                .all(|byte| matches!(byte, b' '..=b'~' | b'\n'))
         );
         assert!(
             shown.contains(r#""a\u{1b}[2J\r\npalisade asks: say run\u{202e}\u{430}" (process 7)"#),
@@ -360,5 +492,19 @@ mod tests {
         assert!(shown.contains("not all of it is plain letters"));
         assert!(shown.contains("may look like others"));
         assert!(!shown.contains("always"), "there is no policy to write to");
+    }
+    #[test]
+    fn the_end_of_a_long_name_is_shown_whatever_the_terminal_does_with_long_lines() {
+        let target = format!(
+            "tcp://registry.npmjs.org.{}evil.test:443",
+            "cdn-".repeat(40)
+        );
+        let shown = describe(&question("node", &target), None);
+        assert!(shown.lines().all(|line| line.len() <= 100), "{shown}");
+        let last = shown
+            .lines()
+            .find(|line| line.contains("It ends in"))
+            .unwrap();
+        assert!(last.ends_with("evil.test:443"), "{last}");
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use anyhow::bail;
 use palisade_wall::{Domain, Event, Report, TerminalPosition};
 use rustix::{
-    event::{PollFd, PollFlags},
+    event::{PollFd, PollFlags, Timespec},
     io::Errno,
     process::Signal,
 };
@@ -107,6 +107,8 @@ impl Relay<'_> {
         }
         if self.pass_bytes_on(ready.terminals) == Err(HungUp) {
             self.console = None;
+            // Nobody is there to be asked.
+            self.desk = None;
             self.pass_hangup_on();
         }
         Ok(())
@@ -116,8 +118,7 @@ impl Relay<'_> {
         let read = |fd| (fd, PollFlags::IN);
         let terminals = self.console.as_ref();
         let terminals = terminals.map_or([None; 3], |console| console.waits(self.awaited == 0));
-        let desk = self.desk.as_ref().filter(|_| !self.ended);
-        let desk = desk.map_or([None; 2], Desk::waits);
+        let desk = self.desk.as_ref().map_or([None; 2], Desk::waits);
         let waits = [
             Some(read(self.signals.as_fd())),
             (!self.ended).then(|| read(self.domain.as_fd())),
@@ -133,7 +134,9 @@ impl Relay<'_> {
         ];
         let flat = waits.iter().flatten().copied().chain(self.output.waits());
         let mut fds: Vec<_> = flat.map(poll_fd).collect();
-        match rustix::event::poll(&mut fds, None) {
+        let patience = self.desk.as_ref().and_then(Desk::patience);
+        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        match rustix::event::poll(&mut fds, patience.as_ref()) {
             Err(Errno::INTR) => {}
             outcome => drop(outcome?),
         }
@@ -172,14 +175,18 @@ impl Relay<'_> {
     /// Questions to whoever sits at the terminal, which is not the guest's meanwhile.
     fn attend_desk(&mut self, [asked, typed]: [bool; 2]) {
         let Some(desk) = &mut self.desk else { return };
-        let change = match (asked, typed) {
-            // Of the end nobody is told.
-            _ if self.ended && desk.has_terminal() => desk.close(),
-            (_, true) => desk.read(),
-            (true, _) => desk.hear(),
-            _ => desk.look_around(),
-        };
-        self.pass_terminal(change);
+        if self.ended {
+            let change = desk.close();
+            self.pass_terminal(change);
+            self.desk = None;
+            return;
+        }
+        let heard = if asked { desk.hear() } else { Change::Nothing };
+        self.pass_terminal(heard);
+        let typed = self.desk.as_mut().filter(|_| typed).map(Desk::read);
+        self.pass_terminal(typed.unwrap_or(Change::Nothing));
+        let next = self.desk.as_mut().map(Desk::go_on);
+        self.pass_terminal(next.unwrap_or(Change::Nothing));
     }
 
     fn pass_terminal(&mut self, change: Change) {
@@ -307,6 +314,7 @@ impl Relay<'_> {
             Event::Stopped(signal) => self.guest_stopped(signal),
             Event::Continued => self.awaited = self.awaited.saturating_sub(1),
             Event::Ended => self.ended = true,
+            Event::Asked => {}
         }
         Ok(())
     }

@@ -42,15 +42,19 @@ pub(super) fn explain(report: &Report, missed: &[Missed]) -> String {
 
 fn describe_granted(granted: &Granted) -> String {
     let how = match granted.verdict {
-        Verdict::Once => "once",
-        Verdict::Always => "always",
+        _ if granted.revoked_at_us.is_some() => "until it was taken back",
+        Some(Verdict::Once) => "once",
+        Some(Verdict::Always) => "always",
         _ => "until it ended",
     };
-    format!(
-        "{} asked for {} and was granted it, {how}.",
-        visible(&granted.process.name),
-        visible(granted.grant.split_once(' ').map_or("", |(_, value)| value)),
-    )
+    let what = visible(granted.grant.split_once(' ').map_or("", |(_, value)| value));
+    match &granted.process {
+        Some(process) => format!(
+            "{} asked for {what} and was granted it, {how}.",
+            visible(&process.name)
+        ),
+        None => format!("{what} was granted by `palisade grant`, {how}."),
+    }
 }
 
 /// Many files in a folder that one flag would allow.

@@ -268,7 +268,7 @@ impl Guest {
         loop {
             tokio::select! {
                 event = next_event(&self.news, &mut *self.domain) => {
-                    if !matches!(event, Ok(Event::Stopped(_) | Event::Continued)) {
+                    if !matches!(event, Ok(Event::Stopped(_) | Event::Continued | Event::Asked)) {
                         return;
                     }
                 }

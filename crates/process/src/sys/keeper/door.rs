@@ -37,7 +37,7 @@ pub(crate) fn answer(door: Fd, gate_of: impl FnOnce(i32) -> Option<Fd>) {
     if let (Some(request), [session]) = (request, fds) {
         let gate = gate_of(request.words[0] as i32);
         let passed = match (request.kind, gate) {
-            (wire::DOOR_EXEC | wire::DOOR_END, Some(gate)) => {
+            (wire::DOOR_EXEC | wire::DOOR_END | wire::DOOR_SUPERVISOR, Some(gate)) => {
                 kernel::send_at_once(gate, record_bytes(&request), &[*session])
             }
             (_, None) => Err(Errno::SRCH),

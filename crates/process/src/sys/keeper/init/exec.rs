@@ -152,6 +152,8 @@ fn join<'a>(
 pub(crate) enum Heard {
     /// A process, over this session.
     Start(Fd),
+    /// The supervisor, over this session.
+    Supervisor(Fd),
     /// The domain's end.
     End,
     /// What is not understood.
@@ -171,6 +173,9 @@ pub(crate) fn hear(gate: Fd) -> Heard {
     };
     match (record_from(&buffer[..length]), &fds[..count]) {
         (Some(request), [session]) if request.kind == wire::DOOR_EXEC => Heard::Start(*session),
+        (Some(request), [session]) if request.kind == wire::DOOR_SUPERVISOR => {
+            Heard::Supervisor(*session)
+        }
         (request, fds) => {
             fds.iter().for_each(|fd| kernel::close(*fd));
             match request {

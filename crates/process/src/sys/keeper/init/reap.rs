@@ -76,6 +76,15 @@ fn answer_gate(init: &Init, running: &mut Running, observer: &Observer) {
     match exec::hear(gate) {
         exec::Heard::Nobody => running.gate = None,
         exec::Heard::Start(session) => exec::begin(init, running, session),
+        exec::Heard::Supervisor(session) => {
+            let asked = Record {
+                kind: wire::INIT_ASKED,
+                ..Record::default()
+            };
+            // Whoever asked hears that the session is closed, where the supervisor does not take it.
+            let _ = kernel::send_at_once(init.socket, record_bytes(&asked), &[session]);
+            kernel::close(session);
+        }
         exec::Heard::End => finish(init, (&*running, observer), 0, wire::REASON_OPERATOR),
         exec::Heard::Nothing => {}
     }
