@@ -48,6 +48,9 @@ fn describe_missing(error: &clap::Error, help: &str) -> String {
         Some(ContextValue::Strings(missing)) => missing.first().map_or("", String::as_str),
         _ => "",
     };
+    if missing.starts_with("--") {
+        return format!("usage: {missing} is missing; {help}");
+    }
     let word = missing.trim_start_matches('<');
     let end = word.find(|c: char| !c.is_ascii_uppercase());
     match &word[..end.unwrap_or(word.len())] {

@@ -17,6 +17,7 @@ mod cli {
     pub(crate) mod explain;
     pub(crate) mod files;
     pub(crate) mod fixture;
+    pub(crate) mod grant;
     pub(crate) mod guard;
     pub(crate) mod hints;
     pub(crate) mod init;
@@ -79,6 +80,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("exit_codes", cli::exit_codes::CASES),
     ("explain", cli::explain::CASES),
     ("files", cli::files::CASES),
+    ("grant", cli::grant::CASES),
     ("guard", cli::guard::CASES),
     ("hints", cli::hints::CASES),
     ("init", cli::init::CASES),
