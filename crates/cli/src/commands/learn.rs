@@ -180,6 +180,12 @@ impl Teacher {
     /// Until it ends well, or misses nothing that somebody agrees to.
     fn find_out(&mut self, mut learned: Learned) -> anyhow::Result<(Learned, Round)> {
         let mut before: Option<(Learned, Round)> = None;
+        if let Some(program) = learned.put_program(&self.command.program, &self.secrets) {
+            say::line(&format!(
+                "granted, for it is the command: --read {}",
+                visible(&program.to_string_lossy())
+            ));
+        }
         for number in 1.. {
             self.check(&learned)?;
             let text = learned.for_a_round(&self.ground);

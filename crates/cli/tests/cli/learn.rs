@@ -15,6 +15,8 @@ use std::{
 };
 
 cases![
+    a_program_beside_the_project_is_the_command,
+    a_program_that_is_a_secret_is_not_granted,
     a_build_runs_in_a_fresh_checkout,
     nothing_of_a_run_stays,
     twice_is_the_same,
@@ -88,6 +90,26 @@ fn learn(fixture: &Fixture, flags: &[&str], command: &[&str]) -> Outcome {
     fixture.make_folder("project");
     let words = [&["learn"], flags, &["--"], command].concat();
     palisade(fixture, &words).run()
+}
+
+fn a_program_beside_the_project_is_the_command(fixture: &Fixture) {
+    fixture.write_program("tool", "#!/bin/sh\necho made >out\n");
+    let outcome = learn(fixture, &[], &["../tool"]);
+    tells(
+        &outcome,
+        0,
+        &["granted, for it is the command: --read /", "/tool"],
+    );
+    assert_eq!(policy(fixture), ["read ^/tool", "write .", "protect policy.toml"]);
+    let words = ["run", "--policy", "policy.toml", "--", "../tool"];
+    palisade(fixture, &words).run().is(0);
+}
+
+/// By its name: nothing of a folder of keys is granted, whoever names it.
+fn a_program_that_is_a_secret_is_not_granted(fixture: &Fixture) {
+    fixture.write_program(".ssh/tool", "#!/bin/sh\necho made >out\n");
+    let outcome = learn(fixture, &["--yes"], &["../.ssh/tool"]);
+    tells(&outcome, 125, &["it did not start", "nothing was learned"]);
 }
 
 /// The exit code, and words on stderr among others.

@@ -36,8 +36,8 @@ const MOST: usize = 8192;
 const MOST_BYTES: usize = 1 << 20;
 /// As long as a path can be.
 const PATH_MAX: usize = 4096;
-/// Not files of anybody's: what of it a domain has is its own.
-const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
+/// Not files of anybody's: what of it a domain has is its own. Nor is a file of name servers missed: names are granted otherwise.
+const NOBODYS: [&str; 4] = ["/dev", "/proc", "/sys", "/etc/resolv.conf"];
 /// Links of the domain's own on one path.
 const MOST_LINKS: usize = 8;
 
@@ -254,7 +254,7 @@ impl Watch {
     /// Who called is asked for a path that there is no note of yet; it is `None` if nobody waits there any more.
     fn note(&self, layout: &Layout, path: &Path, asked: Asked, who: impl Fn() -> Option<Process>) {
         let path = without_links(layout, path);
-        if KERNELS.iter().any(|place| path.starts_with(place)) {
+        if NOBODYS.iter().any(|place| path.starts_with(place)) {
             return;
         }
         let mut notes = lock(&self.0);
@@ -358,7 +358,7 @@ impl Brokered<'_> {
             return;
         };
         let path = without_links(layout, path);
-        if KERNELS.iter().any(|place| path.starts_with(place)) {
+        if NOBODYS.iter().any(|place| path.starts_with(place)) {
             return;
         }
         let verdict = match sort(layout, &path, asked.wanted) {

@@ -23,6 +23,7 @@ use palisade_process::{
 use palisade_wall::{HadFor, Report, Surroundings};
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fmt::Write,
     path::{Path, PathBuf},
 };
@@ -84,6 +85,11 @@ pub(super) enum Written {
     /// What the guest named to change it, too: files that were there for a while alone, and folders that it would have made.
     Named,
 }
+
+/// Who needs the program.
+const ITSELF: &str = "the command itself";
+/// What every guest sees.
+const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"];
 
 /// The domain's own folders, which take programs.
 const OWN: [&str; 2] = ["/tmp", "/dev/shm"];
@@ -194,6 +200,24 @@ impl Learned {
         (wishes.collect(), kept)
     }
 
+    /// The command's program, where it lies neither in the project nor in what every guest sees: whoever named it wants it to be
+    /// executed.
+    pub(super) fn put_program(&mut self, program: &OsStr, secrets: &Secrets) -> Option<PathBuf> {
+        let named = Path::new(program);
+        let is_path = program.as_encoded_bytes().contains(&b'/');
+        let path = is_path.then(|| normalized(&self.project.join(named)))?;
+        let is_seen = SYSTEM.iter().any(|folder| path.starts_with(folder));
+        if is_seen || path.starts_with(&self.project) || !path.is_file() {
+            return None;
+        }
+        let value = path_value(&path);
+        if secrets.in_way(&path).is_some() || value.contains(char::is_control) {
+            return None;
+        }
+        self.put_path("read", &path, Some(ITSELF.into()));
+        Some(path)
+    }
+
     /// The same without what the run made no use of.
     pub(super) fn least(&self, report: &Report, changes: &Changes, written: Written) -> Self {
         let written = self.written(report, changes, written);
@@ -260,7 +284,7 @@ impl Learned {
             .filter(|program| program.contains('/'));
         let program = program.map(|program| normalized(&self.project.join(program)));
         let itself = program.as_deref().and_then(Path::parent);
-        let itself = itself.map(|folder| (folder, Some("the command itself".to_owned())));
+        let itself = itself.map(|folder| (folder, Some(ITSELF.to_owned())));
         // A folder that is not there is one of a PATH.
         let started = had(report, HadFor::Execute).filter(|(folder, _)| changes.has_folder(folder));
         let loaded = had(report, HadFor::Load).filter(|(file, _)| changes.is_left(file));
