@@ -1,5 +1,6 @@
 //! A running guest.
 
+mod asks;
 mod builder;
 
 pub use builder::{Builder, Prepared};
@@ -48,6 +49,33 @@ impl Domain {
     /// Pid of the domain's first process on the host.
     pub fn id(&self) -> u32 {
         self.inner.pid()
+    }
+
+    /// Grants the guest more while it runs: a flag of `palisade run` with its value. Single hosts, names and networks, and places to
+    /// listen, of a guest that was started with [`Builder::grantable`].
+    ///
+    /// ```no_run
+    /// use palisade::Domain;
+    ///
+    /// let domain = Domain::builder("npm").arg("ci").write("/srv/app").grantable().spawn()?;
+    /// domain.grant("--connect tcp://registry.npmjs.org:443")?;
+    /// # Ok::<(), palisade::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When it was not, or this takes a start.
+    pub fn grant(&self, flag: &str) -> Result<(), Error> {
+        self.inner.give(flag).map_err(Error::NotGranted)
+    }
+
+    /// Takes back what was granted so. What is open stays open.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was granted by this flag while the guest runs.
+    pub fn revoke(&self, flag: &str) -> Result<(), Error> {
+        self.inner.take_back(flag).map_err(Error::NotGranted)
     }
 
     /// Sends the guest's process group a signal, by its number.

@@ -20,6 +20,12 @@ pub enum Error {
     /// The wall failed while the guest ran. The guest is ended.
     #[error(transparent)]
     Domain(WallError),
+    /// The guest cannot be granted that, or never was.
+    #[error(transparent)]
+    NotGranted(WallError),
+    /// Nobody could be made to answer questions.
+    #[error("host: cannot make a thread or a socket for questions: {0}")]
+    Asks(#[source] std::io::Error),
     /// A standard stream could not be prepared or read.
     #[error("host: cannot prepare or read a standard stream: {0}")]
     Stream(#[from] std::io::Error),

@@ -45,5 +45,6 @@ pub use palisade_process::{Launcher, Machine};
 pub use palisade_wall::{
     Cause, Denial, Ending, Enforcement, Error as WallError, Exit, Level, Phase, Plan, Process,
     Report, Usage, View,
+    ask::{Question, Verdict},
 };
 pub use stdio::Stdio;

@@ -1,10 +1,12 @@
 //! The library as a host program uses it.
 
-use palisade::{ConnectGrant, Domain, Ending, Error, Exit, Launcher, Level, Machine, Stdio};
+use palisade::{
+    ConnectGrant, Domain, Ending, Error, Exit, Launcher, Level, Machine, Stdio, Verdict,
+};
 use palisade_policy::UnixGrant;
 use std::{
     fs,
-    io::{Read, Seek, SeekFrom, Write},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread,
@@ -58,6 +60,77 @@ fn a_guest_connects_where_it_was_granted_and_nowhere_else() {
         .filter_map(|denial| denial.grant.clone())
         .collect();
     assert_eq!(flags, [format!("--connect tcp://127.0.0.1:{other}")]);
+}
+
+/// A shell that tries a port for each line that it reads.
+const TRIES: &str =
+    "while read port; do (: < /dev/tcp/127.0.0.1/$port) 2> /dev/null && echo yes || echo no; done";
+
+#[test]
+fn a_running_guest_is_granted_more_and_less_again() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let guest = || {
+        let builder = Domain::builder("/bin/bash").args(["-c", TRIES]);
+        builder.stdin(Stdio::piped()).stdout(Stdio::piped())
+    };
+    let flag = format!("--connect tcp://127.0.0.1:{port}");
+    let mut domain = guest().grantable().spawn().unwrap();
+    let (mut stdin, stdout) = (domain.stdin.take().unwrap(), domain.stdout.take().unwrap());
+    let mut lines = BufReader::new(stdout).lines();
+    let mut tries = || {
+        writeln!(stdin, "{port}").unwrap();
+        lines.next().unwrap().unwrap()
+    };
+    assert_eq!(tries(), "no");
+    domain.grant(&flag).unwrap();
+    assert_eq!(tries(), "yes");
+    domain.revoke(&flag).unwrap();
+    assert_eq!(tries(), "no");
+    let again = domain.revoke(&flag).unwrap_err();
+    assert!(matches!(again, Error::NotGranted(_)), "{again}");
+    let wide = domain.grant("--connect internet").unwrap_err();
+    assert!(wide.to_string().contains("takes a start"), "{wide}");
+    drop(stdin);
+    let report = domain.wait().unwrap();
+    assert_eq!(report.granted.len(), 1);
+    assert!(report.granted[0].revoked_at_us.is_some());
+
+    let refused = guest().spawn().unwrap().grant(&flag).unwrap_err();
+    assert!(refused.to_string().contains("--grantable"), "{refused}");
+}
+
+#[test]
+fn the_host_answers_what_a_guest_may_reach() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let script = format!(
+        "for port in {} 1; do (: < /dev/tcp/127.0.0.1/$port); echo $?; done",
+        address.port()
+    );
+    let granted = format!("tcp://{address}");
+    let output = Domain::builder("/bin/bash")
+        .args(["-c", &script])
+        .asks(Duration::from_secs(60), move |question| {
+            match question.target == granted {
+                true => Verdict::Run,
+                false => Verdict::No,
+            }
+        })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    assert_eq!(output.stdout, b"0\n1\n");
+    assert_eq!(output.report.granted.len(), 1);
+    assert_eq!(
+        output.report.denials.len(),
+        1,
+        "{:?}",
+        output.report.denials
+    );
 }
 
 #[test]

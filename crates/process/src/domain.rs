@@ -14,7 +14,7 @@ use crate::{
     confine::ConfineError,
     denials,
     followed::Followed,
-    grants::{self, Changed, NOT_GRANTABLE},
+    grants::{self, Change, Changed, NOT_GRANTABLE},
     held::Held,
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
@@ -383,10 +383,15 @@ impl Domain {
 
     /// Somebody asks for grants who did not start the domain.
     fn answer(&self, session: &OwnedFd) {
-        grants::answer(session, |change| match &self.broker {
+        grants::answer(session, |change| self.change(change));
+    }
+
+    /// Grants more, or takes back what was granted so.
+    pub(crate) fn change(&self, change: &Change) -> Changed {
+        match &self.broker {
             Some(broker) => broker.change(change),
             None => Changed::refused(change, NOT_GRANTABLE),
-        });
+        }
     }
 
     fn understand(&mut self, record: Option<Record>) -> Event {

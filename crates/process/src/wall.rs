@@ -3,6 +3,7 @@
 use crate::{
     Domain, DomainError, InnerNetwork, LaunchError, Launcher, Machine, ThisHost,
     cgroup::{Freezer, MemoryMeter},
+    grants::{Change, Changed},
     plan::{NAME, Options, Plan, PlanError, make_plan},
 };
 use palisade_policy::FileGrant;
@@ -161,6 +162,13 @@ impl View for Plan {
     }
 }
 
+fn done(changed: &Changed) -> Result<(), Error> {
+    match changed.refused.first() {
+        None => Ok(()),
+        Some((_, why)) => Err(Error::new(Cause::Other, format!("policy: {why}"))),
+    }
+}
+
 impl palisade_wall::Domain for Domain {
     fn pid(&self) -> u32 {
         Self::pid(self)
@@ -181,6 +189,20 @@ impl palisade_wall::Domain for Domain {
 
     fn freezer(&self) -> Option<Box<dyn palisade_wall::Freezer>> {
         Self::freezer(self).map(|freezer| Box::new(freezer) as _)
+    }
+
+    fn give(&self, flag: &str) -> Result<(), Error> {
+        done(&self.change(&Change {
+            grant: vec![flag.into()],
+            ..Change::default()
+        }))
+    }
+
+    fn take_back(&self, flag: &str) -> Result<(), Error> {
+        done(&self.change(&Change {
+            revoke: vec![flag.into()],
+            ..Change::default()
+        }))
     }
 
     fn confine_supervisor(&self, listed: &[BorrowedFd<'_>]) -> Result<(), Error> {

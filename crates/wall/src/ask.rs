@@ -96,15 +96,29 @@ impl Answer {
     pub fn read(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
+
+    /// As one line.
+    pub fn line(&self) -> Vec<u8> {
+        as_line(self)
+    }
 }
 
 impl Told {
     /// As one line.
     pub fn line(&self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(self).unwrap_or_default();
-        line.push(b'\n');
-        line
+        as_line(self)
     }
+
+    /// Reads a line; `None` for what is none.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+}
+
+fn as_line(said: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(said).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A running guest.
 
-use crate::{Error, Report};
+use crate::{Cause, Error, Report};
 use rustix::io::Errno;
 use std::{
     fmt, io,
@@ -8,6 +8,8 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
+
+const NOT_GRANTABLE: &str = "policy: the guest was not started so that it can be granted more";
 
 /// A guest behind a wall. Dropping it ends the guest and everything the guest started.
 ///
@@ -36,6 +38,27 @@ pub trait Domain: AsFd + fmt::Debug + Send {
     /// ([`crate::Surroundings::can_freeze`]).
     fn freezer(&self) -> Option<Box<dyn Freezer>> {
         None
+    }
+
+    /// Grants the guest more while it runs, as a flag says it (`--connect tcp://example.com:443`), where it was started so that it can be
+    /// ([`crate::Surroundings::grantable`]).
+    ///
+    /// # Errors
+    ///
+    /// When it was not, or this is nothing that a guest which runs can be given.
+    fn give(&self, flag: &str) -> Result<(), Error> {
+        let _ = flag;
+        Err(Error::new(Cause::Other, NOT_GRANTABLE))
+    }
+
+    /// Takes back what was granted so. What is open stays open.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was granted by this flag while the guest runs.
+    fn take_back(&self, flag: &str) -> Result<(), Error> {
+        let _ = flag;
+        Err(Error::new(Cause::Other, NOT_GRANTABLE))
     }
 
     /// Takes from the calling thread and all that it starts, and from whatever else of palisade's sees to this domain,

@@ -100,7 +100,10 @@ fn a_program_beside_the_project_is_the_command(fixture: &Fixture) {
         0,
         &["granted, for it is the command: --read /", "/tool"],
     );
-    assert_eq!(policy(fixture), ["read ^/tool", "write .", "protect policy.toml"]);
+    assert_eq!(
+        policy(fixture),
+        ["read ^/tool", "write .", "protect policy.toml"]
+    );
     let words = ["run", "--policy", "policy.toml", "--", "../tool"];
     palisade(fixture, &words).run().is(0);
 }

@@ -1,11 +1,13 @@
 //! The builder: a policy and a command, step by step.
 
+use super::asks::Asks;
 use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Stdio};
 use palisade_policy::{
     Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
 };
 use palisade_wall::{
     Cause, Command, Error as WallError, Plan, Prepared as Ready, Spec, Streams, Surroundings,
+    ask::{Question, Verdict},
 };
 use palisade_walls::make_plan;
 use palisade_wasm::programs::refuse_reach_of_found;
@@ -27,6 +29,8 @@ pub struct Builder {
     command: Command,
     name: Option<String>,
     watches: bool,
+    grantable: bool,
+    asks: Option<Asks>,
     stdin: Stdio,
     stdout: Stdio,
     stderr: Stdio,
@@ -42,6 +46,8 @@ impl Builder {
             command: Command::new(program),
             name: None,
             watches: false,
+            grantable: false,
+            asks: None,
             stdin: Stdio::null(),
             stdout: Stdio::inherit(),
             stderr: Stdio::inherit(),
@@ -307,6 +313,39 @@ impl Builder {
         self
     }
 
+    /// The guest can be granted more while it runs: [`Domain::grant`], and `palisade grant` where this program waits for its domain. For
+    /// native programs.
+    pub fn grantable(mut self) -> Self {
+        self.grantable = true;
+        self
+    }
+
+    /// Asks about what the guest tries on the network and no grant covers, while its call waits: `answer` is called on a thread
+    /// of its own, one question at a time. No answer within `patience` means no. For native programs.
+    ///
+    /// ```no_run
+    /// use palisade::{Domain, Verdict};
+    /// use std::time::Duration;
+    ///
+    /// let report = Domain::builder("npm")
+    ///     .arg("ci")
+    ///     .asks(Duration::from_secs(60), |question| match question.target.as_str() {
+    ///         "tcp://registry.npmjs.org:443" => Verdict::Run,
+    ///         _ => Verdict::No,
+    ///     })
+    ///     .spawn()?
+    ///     .wait()?;
+    /// # Ok::<(), palisade::Error>(())
+    /// ```
+    pub fn asks(
+        mut self,
+        patience: Duration,
+        answer: impl Fn(&Question) -> Verdict + Send + Sync + 'static,
+    ) -> Self {
+        self.asks = Some(Asks::new(patience, answer));
+        self
+    }
+
     /// Where `palisade-worker` and `palisade-compiler` lie, which run WebAssembly. Without it they are
     /// looked for where the variable `PALISADE_LIBEXEC` says, else beside this program.
     pub fn libexec(mut self, folder: impl Into<PathBuf>) -> Self {
@@ -348,6 +387,8 @@ impl Builder {
             surroundings: &Surroundings {
                 name: self.name.clone(),
                 watch: self.watches,
+                grantable: self.grantable,
+                asks: self.asks.as_ref().map(Asks::patience),
                 ..Surroundings::here(false)
             },
             libexec: self.libexec.as_deref(),
@@ -398,13 +439,14 @@ impl Builder {
         let (stdin, stdin_pipe) = self.stdin.for_reading()?;
         let (stdout, stdout_pipe) = self.stdout.for_writing(std::io::stdout().as_fd())?;
         let (stderr, stderr_pipe) = self.stderr.for_writing(std::io::stderr().as_fd())?;
+        let questions = self.asks.as_ref().map(Asks::begin).transpose()?;
         let streams = Streams {
             stdin: stdin.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             terminal: None,
             passed: &[],
-            questions: None,
+            questions: questions.as_ref().map(AsFd::as_fd),
             journal: None,
         };
         let may_lack = self.may_lack_namespaces();

@@ -133,13 +133,13 @@ impl Desk {
         let mut change = Change::Nothing;
         while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.heard.drain(..=end).collect();
-            match serde_json::from_slice(&line) {
-                Ok(Told::Question(question)) => self.open = Some(question),
-                Ok(Told::Withdrawn { question }) if self.asks(question) => {
+            match Told::read(&line) {
+                Some(Told::Question(question)) => self.open = Some(question),
+                Some(Told::Withdrawn { question }) if self.asks(question) => {
                     change = self.give_up("\n-- no answer is needed any more --\n");
                 }
-                Ok(Told::Withdrawn { .. }) => {}
-                Err(_) => self.is_over = true,
+                Some(Told::Withdrawn { .. }) => {}
+                None => self.is_over = true,
             }
         }
         match self.is_over {
@@ -301,10 +301,8 @@ impl Desk {
 
     fn answer(&self, question: u64, verdict: Verdict) {
         let answer = Answer { question, verdict };
-        let mut line = serde_json::to_vec(&answer).unwrap_or_default();
-        line.push(b'\n');
         // Whoever does not hear it says no by himself.
-        let _ = rustix::io::write(&self.channel, &line);
+        let _ = rustix::io::write(&self.channel, &answer.line());
     }
 
     /// Whether it may be asked here now: in the background a terminal that is read stops who reads it, and another palisade
