@@ -4,6 +4,7 @@ mod boot;
 mod calls;
 mod conformance;
 mod counts;
+mod learn;
 mod list;
 mod memory;
 mod network;

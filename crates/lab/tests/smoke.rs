@@ -179,6 +179,14 @@ fn watch() {
 }
 
 #[test]
+fn learn() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("learn", out.path()).unwrap();
+    let has_strace = Command::new("strace").arg("-V").output().is_ok();
+    assert_complete(&outcome, 2 + usize::from(has_strace));
+}
+
+#[test]
 fn osv_boot() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("osv-boot", out.path()).unwrap();

@@ -31,7 +31,7 @@ use super::{
 use crate::{args::LearnArgs, beside, say};
 use anyhow::{Context, bail};
 use draft::{Draft, Frame};
-use ground::{Ground, Round};
+use ground::{Ground, Kind, Round};
 use learned::{Learned, Wish, Written};
 use palisade_policy::visible;
 use palisade_wall::{Command, Report};
@@ -189,7 +189,8 @@ impl Teacher {
         for number in 1.. {
             self.check(&learned)?;
             let text = learned.for_a_round(&self.ground);
-            let Some(round) = self.ground.run(&text, &self.command)? else {
+            let round = self.ground.run(&text, &self.command, Kind::ToLearn)?;
+            let Some(round) = round else {
                 // A name that nobody knows is no grant.
                 let before = before.context(
                     "guest: it did not start, for the reason above: nothing was learned",
@@ -313,7 +314,7 @@ impl Teacher {
             self.ground.refresh()?;
             self.check(&policy.0)?;
             let text = draft(policy).for_a_round(&self.ground)?;
-            match self.ground.run(&text, &self.command)? {
+            match self.ground.run(&text, &self.command, Kind::ToProve)? {
                 Some(again) if again.ended_by_itself() => return Ok(draft(policy)),
                 Some(again) if again.ended_well() => return Ok(unproved()),
                 _ => {}

@@ -6,7 +6,7 @@ use palisade_policy::value;
 use std::{path::PathBuf, time::Duration};
 
 /// What the lab can measure, in the order of its list. A test of the lab holds that these are all.
-pub const ROW_NAMES: [&str; 42] = [
+pub const ROW_NAMES: [&str; 43] = [
     "start",
     "syscalls",
     "mk-1",
@@ -19,6 +19,7 @@ pub const ROW_NAMES: [&str; 42] = [
     "sva-f4",
     "sva-t3",
     "watch",
+    "learn",
     "osv-boot",
     "kp-5",
     "counts",

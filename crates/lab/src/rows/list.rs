@@ -2,14 +2,14 @@
 //! `palisade_command_line::args::ROW_NAMES`.
 
 use super::{
-    Method, Row, boot, calls, conformance, counts, network, osv, pictures, serve, start, sva,
-    syscalls, ukvm, watch,
+    Method, Row, boot, calls, conformance, counts, learn, network, osv, pictures, serve, start,
+    sva, syscalls, ukvm, watch,
 };
 use std::time::Duration;
 
 /// Name, seconds that it takes at most, about, and what it runs.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 42] = [
+pub(super) static ROWS: [Row; 43] = [
     row("start", 20, "run `true` to its end, everything isolated", &start::Start),
     row("syscalls", 60, "the cost of single system calls, once the guest runs (SVA-OS 2009, table 5)", &syscalls::SYSCALLS),
     row("mk-1", 360, "test suites inside and outside: equal lists of results (µKVM 2006, table 1)", &conformance::Conformance),
@@ -22,6 +22,7 @@ pub(super) static ROWS: [Row; 42] = [
     row("sva-f4", 40, "read and write whole files of 4 KB to 4 MB (SVA-OS 2009, figure 4)", &sva::BANDWIDTH),
     row("sva-t3", 300, "whole programs at work: bzip2, lame, perl (SVA-OS 2009, table 3)", &sva::APPLICATIONS),
     row("watch", 120, "be told which files a program asks for: a build, and nothing but stat", &watch::Watching),
+    row("learn", 120, "have a policy written for a build: how much longer than the build", &learn::Learning),
     row("osv-boot", 20, "from a start to the first instruction of main (OSv 2013 and its README)", &boot::Boot),
     row("kp-5", 15, "a null call into a guest, 0 to 8 arguments (kernel plugins 2004, table 5)", &calls::Calls),
     row("counts", 20, "how many system calls a start of `true` takes, until nothing of it is left", &counts::Counts),

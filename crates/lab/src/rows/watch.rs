@@ -27,7 +27,7 @@ pub(super) struct Watching;
 
 const WALL: &str = "wall";
 const WATCHED: &str = "palisade run --watch";
-const STRACE: &str = "strace -f";
+pub(super) const STRACE: &str = "strace -f";
 /// The most that a build may take.
 const MOST: f64 = 3.0;
 
@@ -62,7 +62,8 @@ const JOBS: [Job; 2] = [
     },
 ];
 
-fn lay_out_build(workloads: &Workloads, files: usize) -> anyhow::Result<Vec<OsString>> {
+/// Compiles so many files and links them.
+pub(super) fn lay_out_build(workloads: &Workloads, files: usize) -> anyhow::Result<Vec<OsString>> {
     let folder = workloads.files_folder();
     for number in 0..files {
         let code = format!(
@@ -80,7 +81,7 @@ fn lay_out_build(workloads: &Workloads, files: usize) -> anyhow::Result<Vec<OsSt
 }
 
 /// Writes down each call that names a file, of all processes.
-struct Strace;
+pub(super) struct Strace;
 
 impl Subject for Strace {
     fn name(&self) -> &'static str {
@@ -165,7 +166,7 @@ impl Job {
     }
 }
 
-fn schedule() -> Schedule {
+pub(super) fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 6,

@@ -63,6 +63,14 @@ enum Input {
     File(File, u64),
 }
 
+/// What a round is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    ToLearn,
+    /// Just as the policy will be used.
+    ToProve,
+}
+
 /// A run, and how it ended.
 pub(super) struct Round {
     pub(super) report: Report,
@@ -109,20 +117,27 @@ impl Ground {
         format!("{}{left_out}", self.project.source().display())
     }
 
-    /// One round, behind the wall, under this policy. None where palisade refused it, and said why.
+    /// One round, behind the wall, under this policy; watched, where something is to be learned from it. None where palisade refused it, and said why.
     ///
     /// # Errors
     ///
     /// When it cannot be started, or a signal had come before.
-    pub(super) fn run(&self, text: &str, command: &Command) -> anyhow::Result<Option<Round>> {
+    pub(super) fn run(
+        &self,
+        text: &str,
+        command: &Command,
+        kind: Kind,
+    ) -> anyhow::Result<Option<Round>> {
         self.signals.heed()?;
         let [policy, report] =
             ["policy.toml", "report.json"].map(|name| self.folder.path().join(name));
         fs::write(&policy, text).context("host: cannot write a policy")?;
         // The program that runs, wherever it lies by now.
         let mut run = process::Command::new("/proc/self/exe");
-        run.args(["run", "--watch", "--untold", "--report"])
-            .arg(&report);
+        run.args(["run", "--untold", "--report"]).arg(&report);
+        if kind == Kind::ToLearn {
+            run.arg("--watch");
+        }
         run.arg("--policy")
             .arg(&policy)
             .arg("--cwd")

@@ -1,0 +1,162 @@
+//! `learn`: how much longer than a build it takes to have its policy written.
+//!
+//! `palisade learn` runs the build at least twice, in copies of its folder: once watched, and once behind the policy that came of
+//! it. Beside it strace(1), by which people look at what a build needs, and which writes no policy.
+
+use super::{
+    BARE, Extent, Method, Prepared, Tools, ratio_cell,
+    watch::{STRACE, Strace, lay_out_build, schedule},
+    watch_all,
+};
+use crate::{
+    Warning,
+    figure::{Figure, Target},
+    network::Network,
+    notation::milliseconds,
+    program::Program,
+    sample::{Contender, Samples, Unit},
+    subjects::{Bare, Palisade, Subject, on_path, version_by},
+    table::Table,
+    trial::TimedProgram,
+};
+use palisade_policy::Policy;
+use palisade_wall::Command;
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+pub(super) struct Learning;
+
+const WALL: &str = "wall";
+const LEARNT: &str = "palisade learn";
+const BUILD: &str = "a build in C";
+/// Files that are compiled, in full.
+const FILES: usize = 40;
+/// The most that it may take.
+const MOST: f64 = 3.0;
+
+/// The command, learned in the folder that it works in.
+struct Learn {
+    palisade: Palisade,
+    project: PathBuf,
+}
+
+impl Subject for Learn {
+    fn name(&self) -> &'static str {
+        LEARNT
+    }
+
+    fn command_line(
+        &self,
+        _policy: &Policy,
+        command: &Command,
+        _network: &Network,
+        room: &Path,
+    ) -> anyhow::Result<Vec<OsString>> {
+        let script = "cd \"$1\"; out=$2; shift 2; exec \"$@\"";
+        let mut words: Vec<OsString> = ["sh", "-c", script, "sh"].map(Into::into).into();
+        words.push(self.project.clone().into());
+        words.push(room.into());
+        words.push(self.palisade.program().into());
+        words.extend(["learn", "--yes", "--force", "--out"].map(Into::into));
+        words.push(room.join("learned.toml").into());
+        words.push("--".into());
+        words.push(command.program.clone());
+        words.extend(command.arguments.iter().cloned());
+        Ok(words)
+    }
+}
+
+impl Method for Learning {
+    fn prepare(&self, tools: &Tools, _budget: std::time::Duration) -> anyhow::Result<Prepared> {
+        let workloads = crate::workloads::Workloads::new()?;
+        workloads.add_files(0)?;
+        let files = match tools.extent {
+            Extent::Full => FILES,
+            Extent::Quick => FILES / 4,
+            Extent::Tiny => 2,
+        };
+        let arguments = lay_out_build(&workloads, files)?;
+        let learn = Learn {
+            palisade: tools.palisade.clone(),
+            project: workloads.files_folder().to_owned(),
+        };
+        let mut prepared = Prepared::new(schedule(), workloads);
+        let mut subjects: Vec<&dyn Subject> = vec![&Bare, &learn];
+        match on_path("strace") {
+            Some(_) => subjects.push(&Strace),
+            None => prepared.warnings.push(Warning::ProgramAbsent {
+                program: "strace",
+                install: "apt-get install strace",
+            }),
+        }
+        let program = on_path("sh").ok_or_else(|| anyhow::anyhow!("host: sh is not installed"))?;
+        let command = Command {
+            program: program.into(),
+            arguments,
+        };
+        for subject in &subjects {
+            let policy = super::policies::writing(&prepared.workloads);
+            let trial = TimedProgram(Program::in_subject(*subject, &policy, &command)?);
+            let contender = Contender::new(BUILD, subject.name());
+            prepared.trials.push((contender, Box::new(trial)));
+        }
+        let contenders = prepared.trials.iter().map(|(contender, _)| contender);
+        prepared.schedule.watched = watch_all(contenders, WALL);
+        Ok(prepared)
+    }
+
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        let version = |program: &'static str| {
+            let found = on_path(program);
+            (
+                program,
+                found.and_then(|path| version_by(&path, "--version")),
+            )
+        };
+        vec![version("strace"), version("gcc")]
+    }
+
+    fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
+        let figures: Vec<_> = (samples.contenders().iter())
+            .map(|one| figure(samples, one))
+            .collect();
+        let title = "ms with no wall, and times as much to learn it, and under strace:".to_owned();
+        let table = table(&figures);
+        (figures, vec![(title, table)])
+    }
+}
+
+fn figure(samples: &Samples, contender: &Contender) -> Figure {
+    let bare = Contender::new(BUILD, BARE);
+    let baseline = (*contender != bare).then_some(&bare);
+    let target = (contender.subject == LEARNT).then_some(Target::AtMostTimesBare(MOST));
+    Figure::of(
+        samples,
+        contender,
+        baseline,
+        (WALL, Unit::Microseconds),
+        target,
+    )
+}
+
+fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new(["", "bare ms", "learn", "95 %", "target", "", STRACE]);
+    let find = |subject: &str| {
+        let contender = Contender::new(BUILD, subject);
+        figures.iter().find(|figure| figure.contender == contender)
+    };
+    let bare = find(BARE).and_then(|figure| figure.summary.as_ref());
+    let learnt = find(LEARNT);
+    table.line([
+        BUILD.to_owned(),
+        bare.map_or_else(String::new, |summary| milliseconds(summary.median)),
+        ratio_cell(learnt),
+        learnt.map_or_else(String::new, Figure::ratio_interval),
+        format!("≤ {MOST}"),
+        learnt.map_or_else(String::new, Figure::verdict_cell),
+        ratio_cell(find(STRACE)),
+    ]);
+    table
+}
