@@ -2,13 +2,16 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard},
+    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use palisade_policy::{HostName, Transport};
 
 use crate::{
-    GiveError, Network, Reason, Refusal, address::destination, is_withheld, network::parse_given,
+    GiveError, Network, Reason, Refusal,
+    address::destination,
+    is_withheld,
+    network::{AllGiven, Given},
 };
 
 /// A [`Network`] whose pins may change while it is asked.
@@ -18,7 +21,7 @@ use crate::{
 pub struct Gate {
     network: RwLock<Network>,
     /// What was granted since.
-    given: RwLock<Network>,
+    given: RwLock<AllGiven>,
     proxy: OnceLock<SocketAddr>,
 }
 
@@ -59,13 +62,10 @@ impl Gate {
                 reason: Reason::OfOperators,
                 grant: None,
             }),
-            _ => self
-                .network()
-                .connect(transport, address)
-                .or_else(|refusal| {
-                    let given = self.given().connect(transport, address);
-                    given.map_err(|_| refusal)
-                }),
+            _ => {
+                let granted = self.network().connect(transport, address);
+                granted.or_else(|refusal| self.connect_as_given(transport, address).ok_or(refusal))
+            }
         }
     }
 
@@ -77,8 +77,8 @@ impl Gate {
     pub fn send(&self, address: SocketAddr) -> Result<SocketAddr, Refusal> {
         let granted = self.network().connect(Transport::Udp, address);
         granted.or_else(|refusal| {
-            let given = self.given().connect(Transport::Udp, address);
-            given.map_err(|_| refusal)
+            let given = self.connect_as_given(Transport::Udp, address);
+            given.ok_or(refusal)
         })
     }
 
@@ -94,7 +94,7 @@ impl Gate {
     ) -> Result<SocketAddr, Refusal> {
         let granted = self.network().bind(transport, address, one_family);
         granted.or_else(|refusal| {
-            let given = self.given().bind(transport, address, one_family);
+            let given = self.given().rules.bind(transport, address, one_family);
             given.map_err(|_| refusal)
         })
     }
@@ -105,17 +105,17 @@ impl Gate {
     /// When no grant covers it.
     pub fn listen(&self, bound: Option<SocketAddr>) -> Result<(), Refusal> {
         let granted = self.network().listen(bound);
-        granted.or_else(|refusal| self.given().listen(bound).map_err(|_| refusal))
+        granted.or_else(|refusal| self.given().rules.listen(bound).map_err(|_| refusal))
     }
 
     /// See [`Network::may_answer_from`].
     pub fn may_answer_from(&self, bound: SocketAddr) -> bool {
-        self.network().may_answer_from(bound) || self.given().may_answer_from(bound)
+        self.network().may_answer_from(bound) || self.given().rules.may_answer_from(bound)
     }
 
     /// See [`Network::is_granted_for_tcp`].
     pub fn is_granted_for_tcp(&self, address: SocketAddr) -> bool {
-        self.network().is_granted_for_tcp(address) || self.given().is_granted_for_tcp(address)
+        self.network().is_granted_for_tcp(address) || self.given().rules.is_granted_for_tcp(address)
     }
 
     /// Grants something from now on, as a flag writes it: `--connect tcp://example.com:443`.
@@ -123,21 +123,47 @@ impl Gate {
     /// # Errors
     /// When it is nothing that a guest which runs can be given.
     pub fn give(&self, flag: &str) -> Result<(), GiveError> {
-        let rules = parse_given(flag)?;
-        let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
-        given.extend(rules);
+        let given = Given::parse(flag)?;
+        if given.has_names() && !self.network().public.is_empty() {
+            return Err(GiveError::AsksItself);
+        }
+        self.change().add(given);
         Ok(())
     }
 
-    /// Takes back what was given with this flag. Tells whether there was such a thing.
+    /// Takes back what was given with this flag, however it is written. Tells whether there was such a thing.
     pub fn take_back(&self, flag: &str) -> bool {
-        let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
-        parse_given(flag).is_ok_and(|rules| given.remove(&rules))
+        Given::parse(flag).is_ok_and(|given| self.change().remove(&given.flag))
+    }
+
+    /// The granted name that a public address is pinned for: the guest has it from its file of names.
+    pub fn pinned_name(&self, address: IpAddr) -> Option<HostName> {
+        self.network().name_of(address).cloned()
+    }
+
+    /// By its address, or by the name that the guest has it from.
+    fn connect_as_given(&self, transport: Transport, address: SocketAddr) -> Option<SocketAddr> {
+        let target = destination(address);
+        let (given, network) = (self.given(), self.network());
+        let by_name = || {
+            let name = network.name_of(target.ip())?;
+            let is_given = given.rules.names_grant(transport, name, target.port());
+            is_given.then_some(target)
+        };
+        given
+            .rules
+            .connect(transport, address)
+            .ok()
+            .or_else(by_name)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, AllGiven> {
+        self.given.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a name was given at this port.
     pub fn gives_name(&self, transport: Transport, name: &HostName, port: u16) -> bool {
-        self.given().names_grant(transport, name, port)
+        self.given().rules.names_grant(transport, name, port)
     }
 
     /// The rules as they are now.
@@ -154,7 +180,7 @@ impl Gate {
         changed.then(|| network.hosts_file()).flatten()
     }
 
-    fn given(&self) -> RwLockReadGuard<'_, Network> {
+    fn given(&self) -> RwLockReadGuard<'_, AllGiven> {
         self.given.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -34,7 +34,7 @@ pub use gate::Gate;
 pub use names::{Answer, Resolve, ResolveError, SystemResolver, service};
 pub use network::{
     AddressRule, GiveError, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins,
-    PublicRule, ReadyListener, Uses, WildcardRule,
+    PublicRule, ReadyListener, Uses, WildcardRule, canonical_flag,
 };
 pub use observation::{Call, Observation, Observations, Process, Target};
 pub use proxy::{Listening, Proxy};

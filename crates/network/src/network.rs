@@ -8,8 +8,8 @@ mod rule;
 
 pub(crate) use decision::Route;
 pub use error::NetworkError;
-pub use given::GiveError;
-pub(crate) use given::parse as parse_given;
+pub(crate) use given::{AllGiven, Given};
+pub use given::{GiveError, canonical_flag};
 pub use rule::{
     AddressRule, ListenPlace, ListenRule, NameRule, Pins, PublicRule, ReadyListener, WildcardRule,
 };

@@ -58,7 +58,11 @@ pub enum Target {
     /// An internet address, in canonical form.
     Address(#[serde(serialize_with = "as_text")] Transport, SocketAddr),
     /// A name and a port, as the proxy was asked for them.
-    Name(#[serde(serialize_with = "as_text")] HostName, u16),
+    Name(
+        #[serde(serialize_with = "as_text")] Transport,
+        #[serde(serialize_with = "as_text")] HostName,
+        u16,
+    ),
     /// A name, of which a name server was asked.
     Host(#[serde(serialize_with = "as_text")] HostName),
     /// A socket that is bound to no address.
@@ -71,7 +75,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(transport, address) => write!(f, "{transport}://{address}"),
-            Self::Name(name, port) => write!(f, "tcp://{name}:{port}"),
+            Self::Name(transport, name, port) => write!(f, "{transport}://{name}:{port}"),
             Self::Host(name) => name.fmt(f),
             Self::Unbound(transport) => write!(f, "an unbound {transport} socket"),
             Self::Other(words) => f.write_str(words),

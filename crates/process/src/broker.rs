@@ -633,11 +633,13 @@ impl Answers {
         let listener = shared.listener.as_fd();
         for mut held in std::mem::take(&mut self.held) {
             let call = held.call;
-            if asking.is_settled(&held.ticket) {
-                held.allowed.extend(asking.claim(&held.ticket));
-                self.decide(&call, held.allowed);
-            } else if looks && !notify::is_waiting(listener, call.id) {
+            let is_settled = asking.is_settled(&held.ticket);
+            if (is_settled || looks) && !notify::is_waiting(listener, call.id) {
                 // Its thread was killed.
+            } else if is_settled {
+                let who = || guest::identify(&shared.maker, call.thread);
+                held.allowed.extend(asking.claim(&held.ticket, who));
+                self.decide(&call, held.allowed);
             } else if let Some(errno) = looks
                 .then(|| guest::after_signal(&shared.maker, call.thread))
                 .flatten()
@@ -672,6 +674,9 @@ impl Answers {
             Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
             Answer::Later(wait) => self.pending.push(call, wait),
             Answer::Held(_) if self.held.len() >= MOST_HELD => {
+                if let Some(asking) = &self.shared.asking {
+                    asking.count_unasked();
+                }
                 self.shared
                     .repeated
                     .answer(listener, call, Err(Errno::AGAIN));

@@ -9,7 +9,10 @@
 //! Who may come to the door is the kernel's to say (`wire.rs`), and no guest may. Keeper and init pass the session on and read
 //! nothing of it.
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    net::{RecvFlags, SendFlags},
+};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 
@@ -60,6 +63,12 @@ impl Changed {
 /// Answers a session that has come. Nobody waits for whoever asked: the request is there already, and there is room for the
 /// answer.
 pub(crate) fn answer(session: &OwnedFd, change: impl FnOnce(&Change) -> Changed) {
+    // One that was given up is not carried out later.
+    let mut peer = [PollFd::new(session, PollFlags::RDHUP)];
+    let at_once = Timespec::default();
+    if rustix::event::poll(&mut peer, Some(&at_once)) != Ok(0) {
+        return;
+    }
     let mut buffer = vec![0; MOST_BYTES];
     let received = rustix::net::recv(session, &mut buffer, RecvFlags::DONTWAIT);
     let Ok((length, _)) = received else { return };

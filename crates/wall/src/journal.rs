@@ -3,6 +3,7 @@
 //! Nobody waits for a reader: what he does not take in time is lost, and counted.
 
 use crate::{Ending, Exit, Process, ask::Verdict};
+use palisade_policy::visible_json;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::FileType,
@@ -20,6 +21,8 @@ use std::{
 
 /// A guest decides how much happens: a file gets no longer than this.
 const MOST_FILE_BYTES: u64 = 64 << 20;
+/// And so much of it is kept for what is not a verdict: those that many calls make.
+const KEPT_BYTES: u64 = 1 << 20;
 /// How long the end waits for a reader.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -181,15 +184,22 @@ impl Journal {
     pub fn write(&self, entry: Entry) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.push_rest(&mut state);
-        if state.lost > 0 {
-            let lost = Entry::Lost { count: state.lost };
-            if self.push(&mut state, lost) {
-                state.lost = 0;
-            }
+        let is_verdict = matches!(entry, Entry::Verdict { .. });
+        let is_full = self.kind == Kind::File
+            && is_verdict
+            && state.written_bytes >= MOST_FILE_BYTES - KEPT_BYTES;
+        if !is_full {
+            self.tell_of_lost(&mut state);
         }
-        if state.lost > 0 || !self.push(&mut state, entry) {
+        if is_full || state.lost > 0 || !self.push(&mut state, entry) {
             state.lost += 1;
             state.lost_in_all += 1;
+        }
+    }
+
+    fn tell_of_lost(&self, state: &mut State) {
+        if state.lost > 0 && self.push(state, Entry::Lost { count: state.lost }) {
+            state.lost = 0;
         }
     }
 
@@ -199,16 +209,13 @@ impl Journal {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             self.push_rest(&mut state);
-            if state.rest.is_empty() && state.lost > 0 && !state.is_broken {
-                let lost = Entry::Lost { count: state.lost };
-                if self.push(&mut state, lost) {
-                    state.lost = 0;
-                }
-            }
+            self.tell_of_lost(&mut state);
             let is_done = state.rest.is_empty() && state.lost == 0;
             let left = deadline.saturating_duration_since(Instant::now());
             if is_done || state.is_broken || self.kind == Kind::File || left.is_zero() {
-                return state.lost_in_all;
+                // Of a line that was taken in part nobody has the rest.
+                let cut = u64::from(!state.rest.is_empty());
+                return state.lost_in_all + cut;
             }
             let left = Timespec::try_from(left).ok();
             let mut fds = [PollFd::new(&self.to, PollFlags::OUT)];
@@ -229,9 +236,11 @@ impl Journal {
     /// `false` where nothing of it was taken.
     fn push(&self, state: &mut State, entry: Entry) -> bool {
         let at_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let Ok(mut line) = serde_json::to_vec(&Line { at_us, entry }) else {
+        let Ok(line) = serde_json::to_string(&Line { at_us, entry }) else {
             return false;
         };
+        // A path may have what a terminal acts on.
+        let mut line = visible_json(&line).into_owned().into_bytes();
         line.push(b'\n');
         let is_full = self.kind == Kind::File
             && state.written_bytes.saturating_add(line.len() as u64) > MOST_FILE_BYTES;

@@ -2,9 +2,13 @@
 
 use super::domains;
 use crate::{args::GrantArgs, say};
+use anyhow::bail;
 use palisade_command_line::FAILED;
 use palisade_policy::visible;
 use palisade_process::running::Change;
+
+/// At a time: what is asked for and the answer are messages.
+const MOST: usize = 64;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,9 @@ pub(crate) fn grant(args: &GrantArgs, what: What) -> anyhow::Result<u8> {
         flags("--listen", &args.listen),
     ]
     .concat();
+    if flags.len() > MOST {
+        bail!("usage: at most {MOST} at a time");
+    }
     let change = match what {
         What::Grant => Change {
             grant: flags,

@@ -70,7 +70,9 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         ));
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
-    let journal = args.events.as_deref().map(events::open).transpose()?;
+    let journal = args.events.as_deref();
+    let journal = journal.map(|to| events::open(to, args.report.as_deref()));
+    let journal = journal.transpose()?;
     let asker = ask::Asker::begin(&args.ask, args.policy.file.as_deref())?;
     let (asker, desk) = asker.unzip();
     let mut talks = Talks {

@@ -49,7 +49,10 @@ cases![
     an_alarm_ends_the_wait,
     the_end_takes_the_question_back,
     once_is_for_the_call_that_waits,
+    once_is_for_the_process_that_was_named,
     once_is_for_one_socket_s_connection,
+    localhost_is_this_machine,
+    two_without_streams_of_a_terminal_are_asked_in_turn,
     what_waits_at_the_end_is_told,
     datagrams_by_name_are_asked_about,
     a_stand_in_is_no_address_that_a_wide_grant_covers,
@@ -357,7 +360,7 @@ fn a_granted_name_is_not_asked_about(fixture: &Fixture) {
     let call = python(fixture, &["--connect", "tcp://public.test:8000"], script);
     let outcome = in_own_network(fixture, &prepare, &call).run();
     shows(&outcome, "tcp EACCES\n");
-    assert_eq!(asker.targets(), ["tcp://203.0.113.7:8001"]);
+    assert_eq!(asker.targets(), ["tcp://public.test:8001"]);
 }
 
 fn an_unknown_name_is_told(fixture: &Fixture) {
@@ -658,6 +661,50 @@ input(); print(reached('127.0.0.1', {0}))
     patient.ends();
 }
 
+/// Another one that waits for the same is asked about anew.
+fn once_is_for_the_process_that_was_named(fixture: &Fixture) {
+    let server = Server::start();
+    let script = format!(
+        "
+import os, time
+first = os.fork()
+if first == 0: reached('127.0.0.1', {0}); os._exit(0)
+input()
+if os.fork() == 0: print(reached('127.0.0.1', {0})); os._exit(0)
+time.sleep(0.3); os.kill(first, 9); os.wait(); print('killed', flush=True); os.wait()
+",
+        server.port
+    );
+    let mut patient = Patient::begin(&mut python(fixture, &[], &script), fixture);
+    let first = patient.asked();
+    patient.types("\n");
+    assert_eq!(patient.reads(), "killed\n");
+    patient.says("{\"question\": 1, \"verdict\": \"once\"}");
+    let second = patient.asked();
+    assert_ne!(first["process"]["pid"], second["process"]["pid"]);
+    patient.says("{\"question\": 2, \"verdict\": \"no\"}");
+    assert_eq!(patient.reads(), "EACCES\n");
+    patient.ends();
+    assert_eq!(report(fixture)["granted"], Value::Null, "no call had it");
+}
+
+/// Whoever asks a name server for it is told so.
+fn localhost_is_this_machine(fixture: &Fixture) {
+    let (server, asker) = (Server::start(), Asker::says(fixture, &["run"]));
+    let script = format!(
+        "
+one = socket.socket(type=socket.SOCK_DGRAM)
+one.connect(('127.0.0.1', 53))
+one.send(b'\\7\\7\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\x09LocalHost\\0\\0\\1\\0\\1')
+address = socket.inet_ntoa(one.recv(512)[-4:])
+print(address, reached(address, {}))
+",
+        server.port
+    );
+    shows(&python(fixture, &[], &script).run(), "127.0.0.1 hello\n");
+    assert_eq!(asker.targets(), [server.address()]);
+}
+
 /// Who connects without waiting asks again, to hear what became of it.
 fn once_is_for_one_socket_s_connection(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &["once", "no"]));
@@ -849,6 +896,58 @@ fn two_at_a_terminal_are_asked_in_turn(fixture: &Fixture) {
         person.shown
     );
     assert!(!person.shown.contains(&format!("b'hello' {}", second.port)));
+}
+
+/// It is the session's, whatever their streams are.
+fn two_without_streams_of_a_terminal_are_asked_in_turn(fixture: &Fixture) {
+    let servers = [Server::start(), Server::start()];
+    let mut person = Person::sit_down(fixture);
+    for (name, server) in ["one", "two"].iter().zip(&servers) {
+        let script = format!(
+            "import socket\nopen('{name}.out', 'wb').write(socket.create_connection(('127.0.0.1', {})).recv(9))\n",
+            server.port
+        );
+        fixture.write(&format!("{name}.py"), &script);
+        fixture.write(&format!("{name}.out"), "");
+    }
+    let guest = |name: &str| {
+        format!(
+            "$P run --ask --read {name}.py --write {name}.out -- python3 {name}.py </dev/null >{name}.log 2>&1"
+        )
+    };
+    person
+        .types(&format!(
+            "sh -c '{} & {}; wait'\n",
+            guest("one"),
+            guest("two")
+        ))
+        .sees("Your word: ")
+        .sees_no_more();
+    assert_eq!(
+        person.shown.matches("-- palisade asks").count(),
+        1,
+        "{}",
+        person.shown
+    );
+    let [one, two] = &servers;
+    let asked_first = person
+        .shown
+        .contains(&format!("wants to connect to {}", one.address()));
+    let (granted, second) = match asked_first {
+        true => ("one.out", two),
+        false => ("two.out", one),
+    };
+    person
+        .types("run\n")
+        .sees(&format!("wants to connect to {}", second.address()))
+        .sees("Your word: ")
+        .types("no\n")
+        .sees(PROMPT);
+    let other = if asked_first { "two.out" } else { "one.out" };
+    assert_eq!(
+        (fixture.read(granted), fixture.read(other)),
+        ("hello".into(), String::new())
+    );
 }
 
 fn the_next_is_shown_when_one_is_taken_back(fixture: &Fixture) {

@@ -1,9 +1,10 @@
 //! `palisade grant` and `palisade revoke`: a running guest is granted more and less again, by whoever may operate it, and by no guest.
 
 use super::{
-    fixture::{Call, Fixture, Outcome, cases, init_of, read_line},
+    fixture::{Call, Fixture, Outcome, cases, init_of, read_line, signal},
     network::{free_ports, grants::with_servers, in_own_network},
 };
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{
     io::{BufReader, Write},
@@ -19,6 +20,10 @@ cases![
     a_network_is_granted,
     a_question_is_answered_by_it,
     what_was_answered_is_taken_back,
+    what_is_granted_twice_is_taken_back_at_once,
+    a_name_of_the_policy_s_is_granted_at_another_port,
+    what_was_given_up_is_not_carried_out,
+    an_answer_that_was_taken_back_is_not_written_down,
     what_is_open_stays_open,
     what_takes_a_start_is_refused,
     what_is_no_grant_is_refused,
@@ -237,6 +242,81 @@ fn what_was_answered_is_taken_back(fixture: &Fixture) {
         "it is asked about again"
     );
     guest.ends().is(0);
+}
+
+/// However it is written; a part of it is nothing.
+fn what_is_granted_twice_is_taken_back_at_once(fixture: &Fixture) {
+    let port = server();
+    let mut guest = Guest::start(fixture, &["--grantable"], TRIES);
+    let (whole, same) = (at(port), format!("tcp://127.0.0.1:{port}-{port}"));
+    for grant in [&whole, &same, &whole] {
+        operate(fixture, "grant", &guest, &["--connect", grant]).is_silent(0);
+    }
+    let part = format!("tcp://localhost:{port}");
+    assert_eq!(
+        operate(fixture, "revoke", &guest, &["--connect", &part]).code(),
+        125
+    );
+    assert_eq!(guest.tries("127.0.0.1", port), "hello");
+    operate(fixture, "revoke", &guest, &["--connect", &same]).is(0);
+    assert_eq!(guest.tries("127.0.0.1", port), "EACCES");
+    guest.ends().is(0);
+}
+
+fn a_name_of_the_policy_s_is_granted_at_another_port(fixture: &Fixture) {
+    let prepare = with_servers(fixture);
+    let flags = ["--grantable", "--connect", "tcp://public.test:8001"];
+    let words = ["run", "--report", "report.json"].into_iter().chain(flags);
+    let call = fixture.palisade(words.chain(["--", "/usr/bin/python3", "-uc", TRIES]));
+    let mut guest = Guest::begin(&mut in_own_network(fixture, &prepare, &call), |child| child);
+    assert_eq!(guest.tries("public.test", 8000), "EACCES");
+    operate(
+        fixture,
+        "grant",
+        &guest,
+        &["--connect", "tcp://public.test:8000"],
+    )
+    .is_silent(0);
+    assert_eq!(guest.tries("public.test", 8000), "tcp");
+    guest.ends().is(0);
+}
+
+/// By one who was told that nobody answers.
+fn what_was_given_up_is_not_carried_out(fixture: &Fixture) {
+    let port = server();
+    let mut guest = Guest::start(fixture, &["--grantable"], TRIES);
+    signal(&guest.child, Signal::STOP);
+    let refused = operate(fixture, "grant", &guest, &["--connect", &at(port)]);
+    assert!(refused.stderr.contains("does not answer"), "{refused:?}");
+    signal(&guest.child, Signal::CONT);
+    // It hears of this one after the other.
+    operate(
+        fixture,
+        "grant",
+        &guest,
+        &["--connect", "tcp://127.0.0.1:9"],
+    )
+    .is_silent(0);
+    assert_eq!(guest.tries("127.0.0.1", port), "EACCES");
+    guest.ends().is(0);
+}
+
+fn an_answer_that_was_taken_back_is_not_written_down(fixture: &Fixture) {
+    let port = server();
+    fixture.write(
+        "policy.toml",
+        "[grants]\nconnect = [\"tcp://127.0.0.1:1\"]\n",
+    );
+    fixture.write_program(
+        "agrees",
+        "#!/bin/sh\nread -r question; echo '{\"question\": 1, \"verdict\": \"always\"}'\nexec cat >/dev/null\n",
+    );
+    let flags = ["--policy", "policy.toml", "--ask-program", "./agrees"];
+    let mut guest = Guest::start(fixture, &flags, TRIES);
+    assert_eq!(guest.tries("127.0.0.1", port), "hello");
+    operate(fixture, "revoke", &guest, &["--connect", &at(port)]).is(0);
+    guest.ends().is(0);
+    assert!(!fixture.read("policy.toml").contains(&port.to_string()));
 }
 
 fn what_is_open_stays_open(fixture: &Fixture) {

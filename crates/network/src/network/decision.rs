@@ -262,7 +262,7 @@ impl Network {
     }
 
     /// The granted name that a public address is pinned for.
-    fn name_of(&self, ip: IpAddr) -> Option<&HostName> {
+    pub(crate) fn name_of(&self, ip: IpAddr) -> Option<&HostName> {
         let pins = self.pins.iter().find(|pins| pins.has(ip))?;
         address::is_public(ip).then_some(&pins.name)
     }

@@ -15,24 +15,95 @@ pub enum GiveError {
     #[error("it is no grant for the network: {0}")]
     NoGrant(String),
     #[error(
+        "the guest asks name servers itself, so that nobody sees which name an address is: grant the address"
+    )]
+    AsksItself,
+    #[error(
         "a guest that runs is given single hosts, networks and names, and places to listen: {0} takes a start"
     )]
     TakesAStart(&'static str),
 }
 
-/// A grant to connect or to listen, as a flag writes it: `--connect tcp://example.com:443`.
-pub(crate) fn parse(flag: &str) -> Result<Network, GiveError> {
-    let no_grant = |why: String| GiveError::NoGrant(why);
-    match flag.split_once(' ') {
-        Some(("--connect", text)) => {
-            let grant: ConnectGrant = text.parse().map_err(|error| no_grant(format!("{error}")))?;
-            to_connect(&grant)
+/// What was given with one flag.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// As it reads back: what is written differently and means the same is the same.
+    pub(crate) flag: String,
+    rules: Network,
+}
+
+impl Given {
+    /// A grant to connect or to listen, as a flag writes it: `--connect tcp://example.com:443`.
+    pub(crate) fn parse(flag: &str) -> Result<Self, GiveError> {
+        let no_grant = |why: String| GiveError::NoGrant(why);
+        match flag.split_once(' ') {
+            Some(("--connect", text)) => {
+                let parsed = text.parse::<ConnectGrant>();
+                let grant = parsed.map_err(|error| no_grant(error.to_string()))?;
+                Ok(Self {
+                    rules: to_connect(&grant)?,
+                    flag: format!("--connect {grant}"),
+                })
+            }
+            Some(("--listen", text)) => {
+                let parsed = text.parse::<ListenGrant>();
+                let grant = parsed.map_err(|error| no_grant(error.to_string()))?;
+                Ok(Self {
+                    rules: to_listen(&grant)?,
+                    flag: format!("--listen {grant}"),
+                })
+            }
+            _ => Err(no_grant(flag.to_owned())),
         }
-        Some(("--listen", text)) => {
-            let grant: ListenGrant = text.parse().map_err(|error| no_grant(format!("{error}")))?;
-            to_listen(&grant)
+    }
+
+    pub(crate) fn has_names(&self) -> bool {
+        !self.rules.names.is_empty()
+    }
+}
+
+/// How a flag that can be given reads back.
+///
+/// # Errors
+/// When it cannot.
+pub fn canonical_flag(flag: &str) -> Result<String, GiveError> {
+    Ok(Given::parse(flag)?.flag)
+}
+
+/// All that was given, and their rules together.
+#[derive(Debug, Default)]
+pub(crate) struct AllGiven {
+    each: Vec<Given>,
+    pub(crate) rules: Network,
+}
+
+impl AllGiven {
+    /// Nothing changes where it is there already.
+    pub(crate) fn add(&mut self, given: Given) {
+        if !self.each.iter().any(|known| known.flag == given.flag) {
+            self.each.push(given);
+            self.merge();
         }
-        _ => Err(no_grant(flag.to_owned())),
+    }
+
+    /// The whole of what was given with a flag, and nothing else.
+    pub(crate) fn remove(&mut self, flag: &str) -> bool {
+        let count = self.each.len();
+        self.each.retain(|known| known.flag != flag);
+        self.merge();
+        self.each.len() < count
+    }
+
+    fn merge(&mut self) {
+        let mut rules = Network::default();
+        for given in &self.each {
+            rules
+                .addresses
+                .extend(given.rules.addresses.iter().cloned());
+            rules.names.extend(given.rules.names.iter().cloned());
+            rules.listen.extend(given.rules.listen.iter().cloned());
+        }
+        self.rules = rules;
     }
 }
 
@@ -125,21 +196,6 @@ const LOOPBACK: [IpAddr; 2] = [
 ];
 
 impl Network {
-    /// Takes these rules in.
-    pub(crate) fn extend(&mut self, rules: Self) {
-        self.addresses.extend(rules.addresses);
-        self.names.extend(rules.names);
-        self.listen.extend(rules.listen);
-    }
-
-    /// Takes these rules out, each once. Tells whether there was one of them.
-    pub(crate) fn remove(&mut self, rules: &Self) -> bool {
-        let addresses = remove(&mut self.addresses, &rules.addresses);
-        let names = remove(&mut self.names, &rules.names);
-        let listen = remove(&mut self.listen, &rules.listen);
-        addresses || names || listen
-    }
-
     /// Whether a name is granted at this port, whatever it stands for.
     pub(crate) fn names_grant(&self, transport: Transport, name: &HostName, port: u16) -> bool {
         let mut rules = self.names.iter();
@@ -147,17 +203,6 @@ impl Network {
             rule.transport == transport && rule.name == *name && rule.ports.contains(port)
         })
     }
-}
-
-fn remove<T: PartialEq>(from: &mut Vec<T>, these: &[T]) -> bool {
-    let mut found = false;
-    for one in these {
-        if let Some(place) = from.iter().position(|known| known == one) {
-            from.remove(place);
-            found = true;
-        }
-    }
-    found
 }
 
 #[cfg(test)]
@@ -188,8 +233,16 @@ mod tests {
             "it is gone"
         );
         assert!(!reaches("127.0.0.1:80"));
-        assert!(gate.take_back("--connect tcp://10.0.0.0/8:1-9") && reaches("10.1.1.1:9"));
+        // However often it was given, and however it is written.
         assert!(gate.take_back("--connect tcp://10.0.0.0/8:1-9") && !reaches("10.1.1.1:9"));
+        gate.give("--connect tcp://localhost:80").unwrap();
+        gate.give("--connect tcp://127.0.0.1:80").unwrap();
+        assert!(
+            !gate.take_back("--connect tcp://[::1]:80"),
+            "a part of it is nothing"
+        );
+        assert!(gate.take_back("--connect tcp://127.0.0.1:80-80") && reaches("127.0.0.1:80"));
+        assert!(gate.take_back("--connect tcp://localhost:80") && !reaches("127.0.0.1:80"));
         let refusal = gate.connect(Transport::Tcp, at("10.1.1.1:9")).unwrap_err();
         assert_eq!(refusal.reason, Reason::NotGranted);
     }
@@ -203,6 +256,37 @@ mod tests {
         assert!(!gate.gives_name(Transport::Tcp, &name, 80));
         gate.take_back("--connect tcp://a.example:443");
         assert!(!gate.gives_name(Transport::Tcp, &name, 443));
+    }
+
+    /// It has the address from its file of names.
+    #[test]
+    fn a_name_that_has_addresses_already_is_given_at_another_port() {
+        let address: IpAddr = "203.0.113.7".parse().unwrap();
+        let name: HostName = "a.example".parse().unwrap();
+        let gate = Gate::new(Network {
+            pins: vec![crate::Pins {
+                name,
+                addresses: vec![address],
+                former: Vec::new(),
+                withheld: Vec::new(),
+                ttl_s: 60,
+            }],
+            ..Network::default()
+        });
+        gate.give("--connect tcp://a.example:80").unwrap();
+        assert!(gate.connect(Transport::Tcp, at("203.0.113.7:80")).is_ok());
+        assert!(gate.connect(Transport::Tcp, at("203.0.113.7:81")).is_err());
+        assert!(gate.connect(Transport::Tcp, at("203.0.113.8:80")).is_err());
+        assert_eq!(gate.pinned_name(address).unwrap().as_str(), "a.example");
+        let ports = palisade_policy::Ports::one(443);
+        let asks_itself = Gate::new(Network {
+            public: vec![crate::PublicRule { ports }],
+            ..Network::default()
+        });
+        let refused = asks_itself
+            .give("--connect tcp://a.example:80")
+            .unwrap_err();
+        assert_eq!(refused, GiveError::AsksItself);
     }
 
     #[test]

@@ -197,7 +197,7 @@ fn encode(observation: &Observation) -> Option<String> {
 
 fn encode_refusal(target: &Target, refusal: &Refusal) -> Option<String> {
     let target = match target {
-        Target::Name(name, port) => format!("{name} {port}"),
+        Target::Name(_, name, port) => format!("{name} {port}"),
         _ => String::new(),
     };
     Some(match &refusal.reason {
@@ -305,7 +305,7 @@ fn decode_refusal<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<(Targ
         }
         _ => return None,
     };
-    Some((Target::Name(name, port), refusal))
+    Some((Target::Name(Transport::Tcp, name, port), refusal))
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Shared {
             Ok(opened) => opened,
             Err(end) => return self.close(client, process, end),
         };
-        let target = Target::Name(request.name.clone(), request.port);
+        let target = Target::Name(Transport::Tcp, request.name.clone(), request.port);
         client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
         bytes.drain(..request.length);
         if let Err(fault) = self.read_hello(client, &request.name, &mut bytes)? {
@@ -130,7 +130,7 @@ impl Shared {
 
     fn connect(&self, request: &ConnectRequest) -> Result<TcpStream, End> {
         let refuse = |refusal| {
-            let target = Target::Name(request.name.clone(), request.port);
+            let target = Target::Name(Transport::Tcp, request.name.clone(), request.port);
             End::Refused(refusal, target)
         };
         let addresses = match self.gate.network().route(&request.name, request.port) {

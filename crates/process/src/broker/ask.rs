@@ -24,7 +24,7 @@ use palisade_network::{
     Asked as Question, Call, Gate, GiveError, Observations, Process, Reason, Refusal, Resolve,
     StandIns, Target,
     address::{canonical, destination, is_public},
-    answer_question, is_withheld,
+    answer_question, canonical_flag, is_withheld,
     service::RemoteResolver,
 };
 use palisade_policy::{HostName, Transport};
@@ -117,8 +117,10 @@ struct State {
     queue: VecDeque<Waiting>,
     /// What was answered with no.
     refused: HashSet<Wish>,
+    /// What was answered with yes. Where that does not open it, it is not asked about again.
+    agreed: HashSet<Wish>,
     /// Allowed for one call that is held, until all that are were looked at.
-    once: Vec<Wish>,
+    once: Vec<Once>,
     /// What was allowed once: the socket and where it goes. It may be asked for again, to hear what became of it.
     spent: VecDeque<(u64, Wish)>,
     /// Lines that were no answers.
@@ -147,6 +149,13 @@ struct Waiting {
     wanted: Instant,
 }
 
+/// An answer for one call of the process that it was asked for.
+#[derive(Debug)]
+struct Once {
+    wish: Wish,
+    process: Process,
+}
+
 #[derive(Debug)]
 enum Lookup {
     Running,
@@ -169,7 +178,7 @@ impl Wish {
     /// For the report.
     fn of_call(&self) -> Target {
         match self {
-            Self::Name(_, name, port) => Target::Name(name.clone(), *port),
+            Self::Name(transport, name, port) => Target::Name(*transport, name.clone(), *port),
             Self::Address(transport, to) | Self::Listen(transport, to) => {
                 Target::Address(*transport, *to)
             }
@@ -190,7 +199,8 @@ impl Wish {
             Self::Listen(..) => "--listen",
             Self::Address(..) | Self::Name(..) => "--connect",
         };
-        format!("{flag} {}", self.target())
+        let text = format!("{flag} {}", self.target());
+        canonical_flag(&text).unwrap_or(text)
     }
 }
 
@@ -284,7 +294,7 @@ impl Asking {
         if state.refused.contains(wish) {
             return Judged::No { was_asked: true };
         }
-        if self.channel.is_none() {
+        if self.channel.is_none() || state.agreed.contains(wish) {
             return Judged::No { was_asked: false };
         }
         if let Some(waiting) = state.queue.iter_mut().find(|waiting| waiting.wish == *wish) {
@@ -307,21 +317,29 @@ impl Asking {
         Judged::Waits
     }
 
-    /// Whether the answer to this was meant for one call, which is the first that claims it.
-    pub(super) fn claim(&self, ticket: &Ticket) -> Option<Wish> {
+    /// Whether the answer to this was meant for one call of this process, which is the first that claims it.
+    pub(super) fn claim(&self, ticket: &Ticket, who: impl FnOnce() -> Process) -> Option<Wish> {
+        let Ticket::Answer(wish) = ticket else {
+            return None;
+        };
         let mut state = lock(&self.state);
-        match ticket {
-            Ticket::Answer(wish) => {
-                let place = state.once.iter().position(|once| once == wish)?;
-                Some(state.once.swap_remove(place))
-            }
-            Ticket::Lookup(_) => None,
+        let place = state.once.iter().position(|once| once.wish == *wish)?;
+        if state.once[place].process.pid != who().pid {
+            return None;
         }
+        let Once { wish, process } = state.once.swap_remove(place);
+        self.note(&mut state, wish.grant(), Some((&process, Verdict::Once)));
+        Some(wish)
     }
 
     /// Nobody has claimed what was allowed once: whoever waited for it is gone.
     pub(super) fn forget_unclaimed(&self) {
         lock(&self.state).once.clear();
+    }
+
+    /// A call was refused for there is no room for it to wait.
+    pub(super) fn count_unasked(&self) {
+        lock(&self.state).unasked += 1;
     }
 
     /// Whether this socket was allowed to go there once.
@@ -416,8 +434,11 @@ impl Asking {
     fn take(&self, state: &mut State, gate: &Gate, answer: Answer) {
         let is_open = |first: &Waiting| first.asked.is_some_and(|(n, _)| n == answer.question);
         if !state.queue.front().is_some_and(is_open) {
+            state.nonsense += 1;
             return;
         }
+        // Who answers what is asked may be wrong at times.
+        state.nonsense = 0;
         let Some(Waiting { wish, process, .. }) = state.queue.pop_front() else {
             return;
         };
@@ -428,13 +449,13 @@ impl Asking {
         };
         match verdict {
             Verdict::No | Verdict::Never => drop(state.refused.insert(wish)),
-            verdict => {
+            // It counts when a call has it.
+            Verdict::Once => state.once.push(Once { wish, process }),
+            Verdict::Run | Verdict::Always => {
                 self.note(state, wish.grant(), Some((&process, verdict)));
-                match verdict {
-                    Verdict::Once => state.once.push(wish),
-                    // What a guest asks for is a grant by its form.
-                    _ => drop(gate.give(&wish.grant())),
-                }
+                // What a guest asks for is a grant by its form.
+                let _ = gate.give(&wish.grant());
+                state.agreed.insert(wish);
             }
         }
         match verdict {
@@ -455,7 +476,8 @@ impl Asking {
             });
         }
         let is_same = |known: &&mut Granted| {
-            known.grant == grant && known.verdict == verdict && known.revoked_at_us.is_none()
+            (&known.grant, known.verdict, &known.process) == (&grant, verdict, &process)
+                && known.revoked_at_us.is_none()
         };
         if let Some(known) = state.granted.iter_mut().find(is_same) {
             known.count += 1;
@@ -480,7 +502,7 @@ impl Asking {
     pub(super) fn give(&self, gate: &Gate, flag: &str) -> Result<(), GiveError> {
         gate.give(flag)?;
         let mut state = lock(&self.state);
-        self.note(&mut state, flag.to_owned(), None);
+        self.note(&mut state, canonical_flag(flag)?, None);
         state.refused.retain(|wish| !wish.is_granted(gate));
         let open = state.queue.front().and_then(|first| first.asked);
         state.queue.retain(|waiting| !waiting.wish.is_granted(gate));
@@ -496,16 +518,24 @@ impl Asking {
     pub(super) fn take_from(&self, gate: &Gate, flag: &str) -> bool {
         let mut state = lock(&self.state);
         let now = self.now_us();
-        let was_given = gate.take_back(flag);
-        let of_flag =
-            |granted: &&mut Granted| granted.grant == flag && granted.revoked_at_us.is_none();
-        if let Some(granted) = state.granted.iter_mut().find(of_flag) {
+        let Ok(flag) = canonical_flag(flag) else {
+            return false;
+        };
+        let is_of_flag = |wish: &Wish| wish.grant() == flag;
+        let spent = state.spent.len();
+        state.spent.retain(|(_, wish)| !is_of_flag(wish));
+        state.agreed.retain(|wish| !is_of_flag(wish));
+        let was_spent = state.spent.len() < spent;
+        let was_given = gate.take_back(&flag) || was_spent;
+        let granted = state
+            .granted
+            .iter_mut()
+            .filter(|granted| granted.grant == flag);
+        for granted in granted.filter(|granted| granted.revoked_at_us.is_none()) {
             granted.revoked_at_us = Some(now);
         }
         if was_given && let Some(journal) = &self.journal {
-            journal.write(Entry::Revoked {
-                grant: flag.to_owned(),
-            });
+            journal.write(Entry::Revoked { grant: flag });
         }
         was_given
     }
@@ -558,7 +588,10 @@ impl Asking {
             return None;
         }
         let name = Question::read(question)?.into_name();
-        let address = name.and_then(|name| state.stand_ins.of(&name));
+        let address = name.and_then(|name| match is_of_loopback(&name) {
+            true => Some(Ipv4Addr::LOCALHOST),
+            false => state.stand_ins.of(&name),
+        });
         answer_question(question, address)
     }
 
@@ -612,6 +645,11 @@ impl Asking {
     }
 }
 
+/// What every resolver takes for this machine (RFC 6761, 6.3).
+fn is_of_loopback(name: &HostName) -> bool {
+    name.is_localhost() || name.as_str().ends_with(".localhost")
+}
+
 /// One of the loopback's.
 fn datagram_socket() -> io::Result<(OwnedFd, SocketAddr)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -651,13 +689,18 @@ impl Brokered<'_> {
             return self.find_name(asking, socket, (transport, &name), asked);
         }
         let refusal = match self.shared.gate.connect(transport, asked) {
-            Ok(target) => return Ok(target),
+            Ok(target) => {
+                self.tell_of_allowed(self.kind(), || Target::Address(transport, target));
+                return Ok(target);
+            }
             Err(refusal) => refusal,
         };
         let to = destination(asked);
         if refusal.reason.may_be_asked()
-            && self.is_allowed_once(asking, socket, &Wish::Address(transport, to))
+            && let Some(wish) = self.wish(transport, asked)
+            && self.is_allowed_once(asking, socket, &wish)
         {
+            self.tell_of_allowed(self.kind(), || Target::Address(transport, to));
             return Ok(to);
         }
         Err(self.ask_or_refuse(transport, asked, refusal))
@@ -745,8 +788,7 @@ impl Brokered<'_> {
         };
         let candidates: Vec<_> = reachable.by_ref().collect();
         if let Some(to) = candidates.iter().copied().find(may) {
-            let told = || Target::Name(name.clone(), port);
-            self.tell_of_allowed(call, told);
+            self.tell_of_allowed(call, || Target::Name(transport, name.clone(), port));
             return Ok(to);
         }
         // Who answers for the name must not choose what is reached inside.
@@ -834,7 +876,12 @@ impl Brokered<'_> {
             call => {
                 let to = destination(asked);
                 let is_probe = seen::is_probe(call, &Target::Address(transport, to));
-                (!is_probe).then_some(Wish::Address(transport, to))
+                // The guest has it from its file of names.
+                let wish = match self.shared.gate.pinned_name(to.ip()) {
+                    Some(name) => Wish::Name(transport, name, to.port()),
+                    None => Wish::Address(transport, to),
+                };
+                (!is_probe).then_some(wish)
             }
         }
     }

@@ -147,13 +147,15 @@ impl Brokered<'_> {
                 self.find_way(asking, &socket, (transport, asked))?
             }
             None => match self.shared.gate.connect(transport, asked) {
-                Ok(target) => target,
+                Ok(target) => {
+                    self.tell_of_allowed(Call::Connect, || Target::Address(transport, target));
+                    target
+                }
                 Err(refusal) => {
                     return self.refuse_connection(&socket, transport, asked, Some(refusal));
                 }
             },
         };
-        self.tell_of_allowed(Call::Connect, || Target::Address(transport, target));
         let to = address::in_family_of(asked, target);
         if transport == Transport::Udp {
             rustix::net::connect(&socket, &to)?;

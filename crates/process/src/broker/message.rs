@@ -242,10 +242,7 @@ impl Brokered<'_> {
             && !own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound))
             && !is_lookup(asked, data)
         {
-            let target = self.find_way(asking, socket, (Transport::Udp, asked))?;
-            let told = || Target::Address(Transport::Udp, target);
-            self.tell_of_allowed(Call::Send, told);
-            return Ok(target);
+            return self.find_way(asking, socket, (Transport::Udp, asked));
         }
         match gate.send(asked) {
             Err(_) if own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound)) => {

@@ -3,7 +3,8 @@
 use super::question::Desk;
 use crate::{args::AskArgs, denial, say};
 use anyhow::Context;
-use palisade_wall::{Report, ask::Verdict};
+use palisade_wall::{Granted, Report, ask::Verdict};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::{
     ffi::OsString,
     io::{Read, Write},
@@ -34,7 +35,7 @@ impl Asker {
         }
         let (mut program, mut desk) = (None, None);
         let channel = if let Some(path) = &args.ask_socket {
-            UnixStream::connect(path)
+            connect_local(path)
                 .with_context(|| {
                     format!(
                         "host: nobody answers at {}: begin what listens there first",
@@ -75,10 +76,15 @@ impl Asker {
     }
 }
 
+/// What was taken back since is not.
+fn is_to_be_kept(granted: &Granted) -> bool {
+    granted.verdict == Some(Verdict::Always) && granted.revoked_at_us.is_none()
+}
+
 /// What is to be granted always, where no policy is there to write it to.
 fn advise(report: &Report) {
     let granted = report.granted.iter();
-    let always = granted.filter(|granted| granted.verdict == Some(Verdict::Always));
+    let always = granted.filter(|granted| is_to_be_kept(granted));
     let flags: Vec<_> = always.map(|granted| denial::flag(&granted.grant)).collect();
     if !flags.is_empty() {
         say::line(&format!(
@@ -96,6 +102,17 @@ impl Drop for Asker {
             let _ = program.wait();
         }
     }
+}
+
+/// Without waiting for one who takes nobody.
+pub(super) fn connect_local(path: &Path) -> std::io::Result<UnixStream> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, kind, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// Questions are its input and answers its output. Keys of the terminal that end or stop the guest are not for it.
@@ -134,8 +151,7 @@ impl AnswerKeeper {
     fn finish(mut self, report: &Report) -> anyhow::Result<()> {
         let mut kept = report.clone();
         kept.denials.clear();
-        kept.granted
-            .retain(|granted| granted.verdict == Some(Verdict::Always));
+        kept.granted.retain(is_to_be_kept);
         let (input, output) = (self.0.stdin.take(), self.0.stderr.take());
         let Some((mut input, mut output)) = input.zip(output).filter(|_| !kept.granted.is_empty())
         else {

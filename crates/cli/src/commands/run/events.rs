@@ -1,13 +1,9 @@
 //! Where `--events` writes what happens.
 
-use super::open_output;
-use anyhow::Context;
+use super::{ask::connect_local, open_output};
+use anyhow::{Context, bail};
 use palisade_wall::journal::Journal;
-use std::{
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    path::Path,
-    sync::Arc,
-};
+use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
 /// Before the path of a socket.
 const SOCKET: &str = "unix:";
@@ -22,9 +18,12 @@ fn socket(to: &Path) -> Option<&Path> {
 }
 
 /// Opens it before the guest runs: later it could have put a link in its place.
-pub(super) fn open(to: &Path) -> anyhow::Result<Arc<Journal>> {
+pub(super) fn open(to: &Path, report: Option<&Path>) -> anyhow::Result<Arc<Journal>> {
+    if to == Path::new("-") || report == Some(to) {
+        bail!("usage: --events takes a file or a socket of its own");
+    }
     let opened: OwnedFd = match socket(to) {
-        Some(path) => UnixStream::connect(path)
+        Some(path) => connect_local(path)
             .with_context(|| {
                 format!(
                     "host: nobody reads at {}: begin what listens there first",

@@ -3,17 +3,33 @@
 //! Asked of `/proc`, where a group or session of another pid namespace is 0, for which rustix's `Pid`
 //! has no room: its `getpgrp` must not be called in `unshare --pid`.
 
+use std::path::PathBuf;
+
 /// Where a process stands among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     parent: i32,
     group: i32,
     session: i32,
+    /// The controlling terminal's device, as stat(2) packs it; 0 for none.
+    terminal: u32,
 }
 
 /// The process group of this process.
 pub(super) fn own_group() -> Option<i32> {
     Place::of("self").map(|place| place.group)
+}
+
+/// The name of the controlling terminal. `/dev/tty` is one file for all of them.
+pub(super) fn terminal() -> Option<PathBuf> {
+    let device = Place::of("self")?.terminal;
+    let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
+    // Linux's devices.txt: 136 and on are of pseudoterminals, 4 of virtual consoles and serial lines.
+    match major {
+        136..=143 => Some(format!("/dev/pts/{}", (major - 136) << 20 | minor).into()),
+        4 if minor < 64 => Some(format!("/dev/tty{minor}").into()),
+        _ => None,
+    }
 }
 
 /// Whether this process is a job by itself, or the first of a pipeline: what started it is in another
@@ -52,6 +68,7 @@ impl Place {
             parent: next()?,
             group: next()?,
             session: next()?,
+            terminal: u32::try_from(next()?).ok()?,
         })
     }
 }
@@ -66,6 +83,7 @@ mod tests {
             parent: 7,
             group: 8,
             session: 9,
+            terminal: 34816,
         };
         let parsed = Place::parse("12 (a) b (c) S 7 8 9 34816 8 4194304");
         assert_eq!(parsed, Some(place));

@@ -21,7 +21,7 @@ use rustix::{
     termios::{InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios},
 };
 use std::{
-    io::{stderr, stdin, stdout},
+    hash::{BuildHasher, Hasher, RandomState},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
@@ -60,6 +60,8 @@ struct Stage {
     found: Termios,
     /// What the terminal has not taken yet.
     unshown: Vec<u8>,
+    /// Until the terminal has shown it all.
+    echo: Option<Echo>,
     /// Since when nobody has typed, until the question is asked.
     quiet_since: Option<Instant>,
     /// Of an answer.
@@ -111,6 +113,9 @@ impl Desk {
         match &self.stage {
             None => self.open.as_ref().map(|_| LOOK_AGAIN),
             Some(stage) if !stage.unshown.is_empty() => None,
+            Some(Stage {
+                echo: Some(echo), ..
+            }) => Some(echo.until.saturating_duration_since(Instant::now())),
             Some(stage) => {
                 let since = stage.quiet_since?;
                 Some(QUIET.saturating_sub(since.elapsed()))
@@ -199,8 +204,16 @@ impl Desk {
             }
             if stage.unshown.is_empty() && stage.quiet_since.is_some() {
                 stage.quiet_since = Some(Instant::now());
+                stage.echo.iter_mut().for_each(Echo::begin);
             }
             return Change::Nothing;
+        }
+        if let Some(echo) = &stage.echo {
+            if Instant::now() < echo.until {
+                return Change::Nothing;
+            }
+            stage.echo = None;
+            stage.quiet_since = Some(Instant::now());
         }
         if stage
             .quiet_since
@@ -227,10 +240,14 @@ impl Desk {
         };
         // What is typed is seen key by key, and nothing of it.
         set(&self.terminal, &found, LocalModes::empty());
-        let text = format!("{RESET}{}", describe(question, self.policy.as_deref()));
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let echo = (!is_dumb).then(Echo::new);
+        let asked = echo.as_ref().map_or_else(String::new, Echo::question);
+        let text = describe(question, self.policy.as_deref());
         self.stage = Some(Stage {
             found,
-            unshown: text.into_bytes(),
+            unshown: format!("{RESET}{text}{asked}").into_bytes(),
+            echo,
             quiet_since: Some(Instant::now()),
             typed: Vec::new(),
         });
@@ -245,8 +262,9 @@ impl Desk {
         match rustix::io::read(&self.terminal, &mut buffer) {
             Err(Errno::AGAIN | Errno::INTR) => return Change::Nothing,
             // Typed to the guest, or for it.
-            Ok(_) if stage.quiet_since.is_some() => {
+            Ok(length) if stage.quiet_since.is_some() => {
                 stage.quiet_since = Some(Instant::now());
+                stage.echo.take_if(|echo| echo.hear(&buffer[..length]));
                 return Change::Nothing;
             }
             Ok(length @ 1..) => stage.typed.extend_from_slice(&buffer[..length]),
@@ -319,15 +337,57 @@ impl Desk {
 fn open_terminal() -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let controlling = rustix::fs::open("/dev/tty", flags, Mode::empty())?;
-    let session = rustix::termios::tcgetsid(&controlling)?;
-    let (stdin, stdout, stderr) = (stdin(), stdout(), stderr());
-    let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-    let its = streams
-        .into_iter()
-        .filter(|stream| rustix::termios::tcgetsid(stream) == Ok(session))
-        .find_map(|stream| rustix::termios::ttyname(stream, Vec::new()).ok());
-    let named = its.and_then(|name| rustix::fs::open(name, flags, Mode::empty()).ok());
+    let named = job::terminal().and_then(|name| rustix::fs::open(name, flags, Mode::empty()).ok());
+    // A name may be another terminal's, where /dev is another namespace's.
+    let session = rustix::termios::tcgetsid(&controlling);
+    let named = named.filter(|named| rustix::termios::tcgetsid(named) == session);
     Ok(named.unwrap_or(controlling))
+}
+
+/// Has the terminal say where its cursor is, at three places that nobody can guess: it answers when it has shown all
+/// before that.
+struct Echo {
+    columns: [u16; 3],
+    heard: Vec<u8>,
+    until: Instant,
+}
+
+impl Echo {
+    /// A terminal that does not know the question (ECMA-48, DSR) is taken at its word after a while.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn new() -> Self {
+        let random = || 2 + (RandomState::new().build_hasher().finish() % 70) as u16;
+        Self {
+            columns: [random(), random(), random()],
+            heard: Vec::new(),
+            until: Instant::now() + Self::PATIENCE,
+        }
+    }
+
+    /// It has been asked.
+    fn begin(&mut self) {
+        self.until = Instant::now() + Self::PATIENCE;
+    }
+
+    fn question(&self) -> String {
+        let ask = |column: &u16| format!("\x1b[{column}G\x1b[6n");
+        self.columns.iter().map(ask).collect::<String>() + "\r"
+    }
+
+    /// Whether the last three answers are what was asked for.
+    fn hear(&mut self, typed: &[u8]) -> bool {
+        const MOST_BYTES: usize = 4096;
+        self.heard.extend_from_slice(typed);
+        let excess = self.heard.len().saturating_sub(MOST_BYTES);
+        self.heard.drain(..excess);
+        let text = String::from_utf8_lossy(&self.heard);
+        let columns: Vec<u16> = text
+            .split("\x1b[")
+            .filter_map(|answer| answer.split_once('R')?.0.split_once(';')?.1.parse().ok())
+            .collect();
+        columns.ends_with(&self.columns)
+    }
 }
 
 /// Settings in which lines end as they should, and Ctrl-C is a signal.
@@ -343,7 +403,7 @@ fn set(terminal: &OwnedFd, found: &Termios, local: LocalModes) {
 /// Takes back what a guest may have set: a sequence that it began (CAN, ST), modes (DECSTR, and those that some terminals leave out of
 /// it: wrapping, insertion, origin, reverse, margins, the mouse, focus, pastes, keys), character sets and colours; and
 /// clears what is below.
-const RESET: &str = "\x18\x1b\\\x1b[!p\x1b[?7h\x1b[4l\x1b[?6l\x1b[?5l\x1b[?69l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\
+const RESET: &str = "\x18\x1b\\\x1b[!p\x1b[?7h\x1b[4l\x1b[?6l\x1b[?5l\x1b[?69l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?2026l\
                      \x1b[=0u\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b7\x1b[r\x1b8\x1b(B\x0f\x1b[0m\x1b[?25h\n\x1b[J";
 
 fn describe(question: &Question, policy: Option<&str>) -> String {
@@ -504,5 +564,20 @@ mod tests {
             .find(|line| line.contains("It ends in"))
             .unwrap();
         assert!(last.ends_with("evil.test:443"), "{last}");
+    }
+    #[test]
+    fn a_terminal_has_shown_all_when_it_answers_at_the_places_that_were_asked_for() {
+        let mut echo = Echo {
+            columns: [7, 70, 23],
+            ..Echo::new()
+        };
+        assert_eq!(
+            echo.question(),
+            "\x1b[7G\x1b[6n\x1b[70G\x1b[6n\x1b[23G\x1b[6n\r"
+        );
+        // Answers to what a guest asked before, and keys.
+        assert!(!echo.hear(b"\x1b[1;7R\x1b[1;70Rrun\n\x1b[3;7R\x1b[3;70"));
+        assert!(!echo.hear(b"R\x1b[3;2"));
+        assert!(echo.hear(b"3R"));
     }
 }

@@ -116,7 +116,9 @@ pub(in crate::commands) fn missed(report: &Report) -> Vec<Missed> {
 
 /// The same, each by itself.
 pub(in crate::commands) fn each_missed(report: &Report) -> Vec<Missed> {
-    let given = report.granted.iter().map(|granted| granted.grant.as_str());
+    let given = report.granted.iter();
+    let given = given.filter(|granted| granted.revoked_at_us.is_none());
+    let given = given.map(|granted| granted.grant.as_str());
     let lost = report.denials.iter().filter(|denial| !denial.probe);
     let lost = lost.filter_map(|denial| denial.grant.as_deref());
     let grants = given.chain(lost).filter_map(Missed::read);

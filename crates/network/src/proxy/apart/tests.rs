@@ -62,7 +62,7 @@ fn by_proxy(refusal: ProxyRefusal) -> Refusal {
 #[test]
 fn each_refusal_arrives_as_it_was() {
     let gate = gate();
-    let host = || Target::Name(name("a.example.com"), 443);
+    let host = || Target::Name(Transport::Tcp, name("a.example.com"), 443);
     let address: SocketAddr = "[2001:db8::1]:443".parse().unwrap();
     let to_address = Refusal {
         grant: Some(flag::connect_to(Transport::Tcp, address)),
@@ -79,7 +79,7 @@ fn each_refusal_arrives_as_it_was() {
     ];
     for (name_text, port) in [("a.example.com", 80), ("evil.example", 443)] {
         let refusal = gate.network().route(&name(name_text), port).unwrap_err();
-        all.push((Target::Name(name(name_text), port), refusal));
+        all.push((Target::Name(Transport::Tcp, name(name_text), port), refusal));
     }
     for addresses in [&["fe80::1".parse().unwrap()][..], &[]] {
         let named = name("a.example.com");
