@@ -182,8 +182,14 @@ fn watch() {
 fn learn() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("learn", out.path()).unwrap();
-    let has_strace = Command::new("strace").arg("-V").output().is_ok();
-    assert_complete(&outcome, 2 + usize::from(has_strace));
+    for subject in ["bare", "palisade learn"] {
+        let of_subject = |figure: &&Figure| figure.contender.subject == subject;
+        let figure = outcome.figures.iter().find(of_subject).expect(subject);
+        assert!(
+            figure.summary.is_some_and(|it| it.median > 0.0),
+            "{outcome}"
+        );
+    }
 }
 
 #[test]

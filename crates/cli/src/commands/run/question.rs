@@ -402,9 +402,9 @@ fn set(terminal: &OwnedFd, found: &Termios, local: LocalModes) {
 
 /// Takes back what a guest may have set: a sequence that it began (CAN, ST), modes (DECSTR, and those that some terminals leave out of
 /// it: wrapping, insertion, origin, reverse, margins, the mouse, focus, pastes, keys), character sets and colours; and
-/// clears what is below.
-const RESET: &str = "\x18\x1b\\\x1b[!p\x1b[?7h\x1b[4l\x1b[?6l\x1b[?5l\x1b[?69l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?2026l\
-                     \x1b[=0u\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b7\x1b[r\x1b8\x1b(B\x0f\x1b[0m\x1b[?25h\n\x1b[J";
+/// clears what is below. Some of these send the cursor home, which comes back.
+const RESET: &str = "\x18\x1b\\\x1b[!p\x1b7\x1b[?6l\x1b[?69l\x1b[r\x1b8\x1b[?7h\x1b[4l\x1b[?5l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\
+                     \x1b[?2026l\x1b[=0u\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b(B\x0f\x1b[0m\x1b[?25h\n\x1b[J";
 
 fn describe(question: &Question, policy: Option<&str>) -> String {
     let name = &question.process.name;
