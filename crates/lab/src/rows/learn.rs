@@ -80,7 +80,7 @@ impl Method for Learning {
         let arguments = lay_out_build(&workloads, files)?;
         let learn = Learn {
             palisade: tools.palisade.clone(),
-            project: workloads.files_folder().to_owned(),
+            project: workloads.files_folder(),
         };
         let mut prepared = Prepared::new(schedule(), workloads);
         let mut subjects: Vec<&dyn Subject> = vec![&Bare, &learn];
