@@ -136,9 +136,12 @@ impl Gate {
         Given::parse(flag).is_ok_and(|given| self.change().remove(&given.flag))
     }
 
-    /// The granted name that a public address is pinned for: the guest has it from its file of names.
+    /// The granted name that a public address is pinned for: the guest has it from its file of names, where it asks no name server
+    /// itself.
     pub fn pinned_name(&self, address: IpAddr) -> Option<HostName> {
-        self.network().name_of(address).cloned()
+        let network = self.network();
+        let is_named = network.public.is_empty();
+        network.name_of(address).filter(|_| is_named).cloned()
     }
 
     /// By its address, or by the name that the guest has it from.
