@@ -43,7 +43,7 @@ pub struct Network {
     pub name_servers: Vec<SocketAddr>,
     /// Where the guest may listen, in the order it was written.
     pub listen: Vec<ListenRule>,
-    /// Whoever started the guest is asked about what no rule covers, so that any call may come to be allowed.
+    /// Whoever started the guest is asked about what no rule covers, or may grant more, so that any call may come to be allowed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub asks: bool,
 }
@@ -128,11 +128,8 @@ impl Network {
         name: &HostName,
         port: u16,
     ) -> Option<Vec<IpAddr>> {
-        let mut rules = self.names.iter();
-        let is_granted = rules.any(|rule| {
-            rule.transport == transport && rule.name == *name && rule.ports.contains(port)
-        });
         let pins = self.pins.iter().find(|pins| pins.name == *name);
+        let is_granted = self.names_grant(transport, name, port);
         Some(pins.filter(|_| is_granted)?.addresses.clone())
     }
 

@@ -46,9 +46,9 @@ mod repeated;
 mod request;
 mod room;
 
-use crate::grants::{Change, Changed, NOT_GRANTABLE};
 use crate::{
     confine::Kept,
+    grants::{Change, Changed, NOT_GRANTABLE},
     layout::Layout,
     machine::Machine,
     parts::Parts,
@@ -80,7 +80,7 @@ use palisade_wall::{
     Granted,
     journal::{Entry, Journal, Judgement},
 };
-use pending::Pending;
+use pending::{LOOK_AGAIN, Pending};
 use repeated::Repeated;
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
@@ -114,10 +114,6 @@ pub(crate) struct Prepared {
     journal: Option<Arc<Journal>>,
     /// Where whoever started the guest is asked.
     questions: Option<OwnedFd>,
-    /// For how long.
-    patience: Duration,
-    /// More may be granted.
-    grantable: bool,
     /// Where there are names: who is asked for them, and where that arrives.
     names: Option<(Arc<RemoteResolver>, Asked)>,
     proxy: Option<proxy::Prepared>,
@@ -208,8 +204,6 @@ impl Prepared {
         let questions = questions.map(|channel| channel.try_clone_to_owned());
         Ok(Some(Self {
             questions: questions.transpose()?,
-            patience: plan.asks.unwrap_or_default(),
-            grantable: plan.grantable,
             proxy: Listening::begin(&gate)?.map(proxy::Prepared::Listening),
             gate,
             observations: Arc::new(observations(journal)),
@@ -264,9 +258,9 @@ impl Prepared {
         let (mut asked, mut proxy, mut names, mut asking) = (None, None, None, None);
         if let Some((asker, answered)) = self.names {
             asked = Some(answered);
-            if self.grantable {
+            if plan.grantable {
                 let journal = self.journal.clone();
-                let (channel, patience) = (self.questions, self.patience);
+                let (channel, patience) = (self.questions, plan.asks.unwrap_or_default());
                 let begun = Asking::new(channel, patience, Arc::clone(&asker), journal)?;
                 asking = Some(Arc::new(begun));
             }
@@ -476,8 +470,6 @@ const THREAD_NAME: &str = "palisade-broker";
 
 /// How long a domain calls nobody before its thread ends.
 const QUIET: Duration = Duration::from_secs(1);
-/// How often to ask whether the callers of held calls still wait.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Calls that are held at a time.
 const MOST_HELD: usize = 256;
 

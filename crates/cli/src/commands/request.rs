@@ -70,11 +70,12 @@ impl Request {
         self
     }
 
-    /// With questions about what no grant covers, if they are wanted.
-    pub(super) fn with_questions(mut self, args: &AskArgs) -> anyhow::Result<Self> {
+    /// With questions about what no grant covers, if they are wanted; to this program, if to one.
+    pub(super) fn with_questions(mut self, args: &AskArgs, program: Option<&Path>) -> Self {
         self.surroundings.asks = args.is_wanted().then_some(args.ask_time);
-        self.asker = args.program()?.or_else(|| args.ask_socket.clone());
-        Ok(self)
+        let asker = program.or(args.ask_socket.as_deref());
+        self.asker = asker.map(Path::to_path_buf);
+        self
     }
 
     /// With a report to be written to this file; `-` is none.

@@ -43,11 +43,13 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
             .context("host: cannot follow its parent")?;
     }
     let outer = find_terminal()?;
+    // Found once: the same is looked at and executed.
+    let asked_program = args.ask.program()?;
     // The report's file is opened before the guest runs: later it could have put a link in its place.
     let request = Request::new(&args.policy, args.guest, outer.is_some())?
         .with_report(args.report.as_deref())
         .with_watch(args.watch)
-        .with_questions(&args.ask)?
+        .with_questions(&args.ask, asked_program.as_deref())
         .with_grants(args.grantable)
         .with_events(args.events.as_deref());
     let mut launcher = early
@@ -73,7 +75,11 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let journal = args.events.as_deref();
     let journal = journal.map(|to| events::open(to, args.report.as_deref()));
     let journal = journal.transpose()?;
-    let asker = ask::Asker::begin(&args.ask, args.policy.file.as_deref())?;
+    let asker = ask::Asker::begin(
+        &args.ask,
+        asked_program.as_deref(),
+        args.policy.file.as_deref(),
+    )?;
     let (asker, desk) = asker.unzip();
     let mut talks = Talks {
         questions: asker.as_ref().map(ask::Asker::channel),

@@ -30,6 +30,7 @@ cases![
     who_does_not_read_is_not_waited_for,
     who_goes_away_is_not_waited_for,
     a_file_that_exists_is_emptied,
+    a_file_of_its_own,
     never_where_the_guest_can_write,
     a_name_acts_on_no_terminal,
     what_happens_is_the_same,
@@ -300,6 +301,21 @@ fn a_file_that_exists_is_emptied(fixture: &Fixture) {
     fixture.write("events", &"no event\n".repeat(1000));
     script(fixture, &[], "true").run().is(0);
     assert_eq!(told(fixture).len(), 2);
+}
+
+/// Whatever the report's is called.
+fn a_file_of_its_own(fixture: &Fixture) {
+    let whole = fixture.text("report.json");
+    for report in ["report.json", "./report.json", &whole] {
+        let flags = ["--report", "report.json", "--events", report];
+        let refused = fixture.script(&flags, "true").run();
+        refused.refuses(&["usage: --events takes a file or a socket of its own"]);
+    }
+    let flags = ["--events", "-"];
+    fixture
+        .script(&flags, "true")
+        .run()
+        .refuses(&["of its own"]);
 }
 
 fn never_where_the_guest_can_write(fixture: &Fixture) {

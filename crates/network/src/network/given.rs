@@ -81,8 +81,8 @@ impl AllGiven {
     /// Nothing changes where it is there already.
     pub(crate) fn add(&mut self, given: Given) {
         if !self.each.iter().any(|known| known.flag == given.flag) {
+            self.rules.extend(&given.rules);
             self.each.push(given);
-            self.merge();
         }
     }
 
@@ -90,20 +90,10 @@ impl AllGiven {
     pub(crate) fn remove(&mut self, flag: &str) -> bool {
         let count = self.each.len();
         self.each.retain(|known| known.flag != flag);
-        self.merge();
+        self.rules = Network::default();
+        let each = self.each.iter();
+        each.for_each(|given| self.rules.extend(&given.rules));
         self.each.len() < count
-    }
-
-    fn merge(&mut self) {
-        let mut rules = Network::default();
-        for given in &self.each {
-            rules
-                .addresses
-                .extend(given.rules.addresses.iter().cloned());
-            rules.names.extend(given.rules.names.iter().cloned());
-            rules.listen.extend(given.rules.listen.iter().cloned());
-        }
-        self.rules = rules;
     }
 }
 
@@ -196,6 +186,12 @@ const LOOPBACK: [IpAddr; 2] = [
 ];
 
 impl Network {
+    fn extend(&mut self, more: &Self) {
+        self.addresses.extend_from_slice(&more.addresses);
+        self.names.extend_from_slice(&more.names);
+        self.listen.extend_from_slice(&more.listen);
+    }
+
     /// Whether a name is granted at this port, whatever it stands for.
     pub(crate) fn names_grant(&self, transport: Transport, name: &HostName, port: u16) -> bool {
         let mut rules = self.names.iter();

@@ -43,8 +43,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where programs ask for names.
-const NAME_SERVERS: u16 = 53;
 /// Wishes that wait for their question.
 const MOST_WAITING: usize = 64;
 /// Answers that are remembered. Nobody answers so many.
@@ -297,7 +295,8 @@ impl Asking {
             waiting.wanted = Instant::now();
             return Judged::Waits;
         }
-        if state.is_over || state.queue.len() >= MOST_WAITING || state.refused.len() >= MOST_KNOWN {
+        let known = state.refused.len() + state.agreed.len();
+        if state.is_over || state.queue.len() >= MOST_WAITING || known >= MOST_KNOWN {
             state.unasked += 1;
             return Judged::No { was_asked: false };
         }
@@ -448,10 +447,14 @@ impl Asking {
             // It counts when a call has it.
             Verdict::Once => state.once.push(Once { wish, process }),
             Verdict::Run | Verdict::Always => {
-                self.note(state, wish.grant(), Some((&process, verdict)));
-                // What a guest asks for is a grant by its form.
-                let _ = gate.give(&wish.grant());
-                state.agreed.insert(wish);
+                let grant = wish.grant();
+                // The report tells of what is held, and of nothing else.
+                if gate.give(&grant).is_ok() {
+                    self.note(state, grant, Some((&process, verdict)));
+                    state.agreed.insert(wish);
+                } else {
+                    state.refused.insert(wish);
+                }
             }
         }
         match verdict {

@@ -8,6 +8,7 @@ use super::{
     call::{Answer, Brokered, Outcome, own_address, refuse_internet, send_deadline, transport},
     guest,
     local::Request,
+    observe::NAME_SERVERS,
     pending::Wait,
     request::{MOST_DATA, Message, Source, controls},
 };
@@ -347,7 +348,6 @@ fn send_anew(
 
 /// A question to a name server where nobody says which: there is none.
 fn is_lookup(to: SocketAddr, data: &[u8]) -> bool {
-    const NAME_SERVERS: u16 = 53;
     to.port() == NAME_SERVERS && to.ip().is_loopback() && Asked::read(data).is_some()
 }
 

@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Where name servers are asked.
-const NAME_SERVERS: u16 = 53;
+pub(super) const NAME_SERVERS: u16 = 53;
 
 impl Brokered<'_> {
     /// `execve(path, …)` and `execveat(folder, path, …)`: the path is looked at inside, for nothing here follows one.

@@ -18,7 +18,7 @@ use std::{
 
 /// How often to ask whether a caller still waits. A signal takes a call back, and nothing tells of
 /// that.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Calls of one domain that wait at a time: each holds up to three descriptors of the supervisor's. What one sends stays
 /// with the guest meanwhile, or has its [`Room`](super::room::Room).
 const MOST: usize = 256;

@@ -28,6 +28,7 @@ impl Asker {
     /// `None` where nobody is to be asked. With a desk where it is the person at the terminal.
     pub(super) fn begin(
         args: &AskArgs,
+        asked: Option<&Path>,
         policy: Option<&Path>,
     ) -> anyhow::Result<Option<(Self, Option<Desk>)>> {
         if !args.is_wanted() {
@@ -45,8 +46,8 @@ impl Asker {
                 .into()
         } else {
             let (ours, theirs) = UnixStream::pair().context("host: cannot make a socket")?;
-            match args.program()? {
-                Some(path) => program = Some(start(&path, theirs.into())?),
+            match asked {
+                Some(path) => program = Some(start(path, theirs.into())?),
                 None => desk = Some(Desk::open(theirs, policy)?),
             }
             ours.into()

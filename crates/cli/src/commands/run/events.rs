@@ -3,7 +3,7 @@
 use super::{ask::connect_local, open_output};
 use anyhow::{Context, bail};
 use palisade_wall::journal::Journal;
-use std::{os::fd::OwnedFd, path::Path, sync::Arc};
+use std::{fs, os::fd::OwnedFd, path::Path, sync::Arc};
 
 /// Before the path of a socket.
 const SOCKET: &str = "unix:";
@@ -19,7 +19,11 @@ fn socket(to: &Path) -> Option<&Path> {
 
 /// Opens it before the guest runs: later it could have put a link in its place.
 pub(super) fn open(to: &Path, report: Option<&Path>) -> anyhow::Result<Arc<Journal>> {
-    if to == Path::new("-") || report == Some(to) {
+    // The report's file has been opened: it is there.
+    let found = |path: &Path| fs::canonicalize(path).ok();
+    let is_report = report
+        .is_some_and(|report| report == to || found(to).is_some() && found(report) == found(to));
+    if to == Path::new("-") || is_report {
         bail!("usage: --events takes a file or a socket of its own");
     }
     let opened: OwnedFd = match socket(to) {

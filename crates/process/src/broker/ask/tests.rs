@@ -148,3 +148,21 @@ fn only_the_guest_s_own_sockets_are_answered() {
         "a.test"
     );
 }
+
+/// An asker that agrees to all does not have a guest fill the supervisor's memory.
+#[test]
+fn so_many_answers_are_known_and_no_more_is_asked() {
+    let (asking, gate, theirs) = asking(LONG);
+    for number in 1..=MOST_KNOWN as u64 {
+        assert_eq!(judge(&asking, number as u16), Judged::Waits, "{number}");
+        says(&theirs, number, "run");
+        asking.attend(&gate);
+        told(&theirs);
+    }
+    assert_eq!(judge(&asking, 60_000), Judged::No { was_asked: false });
+    assert!(
+        gate.connect(Transport::Tcp, "127.0.0.1:60000".parse().unwrap())
+            .is_err()
+    );
+    assert!(asking.finish(&Observations::of_refusals()).0.len() <= MOST_TOLD);
+}

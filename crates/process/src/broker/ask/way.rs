@@ -1,11 +1,12 @@
 //! Where a call may go whose guest is asked about: what is granted, what an answer allows, what a name comes to.
 
-use super::{Asking, Judged, NAME_SERVERS, Ticket, Wish};
+use super::{Asking, Judged, Ticket, Wish};
 use crate::{
     address,
     broker::{
         call::{Brokered, DONE, Outcome, address_towards},
         guest,
+        observe::NAME_SERVERS,
     },
     seen,
 };
