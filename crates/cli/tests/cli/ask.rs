@@ -953,13 +953,27 @@ fn two_without_streams_of_a_terminal_are_asked_in_turn(fixture: &Fixture) {
 fn the_next_is_shown_when_one_is_taken_back(fixture: &Fixture) {
     let server = Server::start();
     let mut person = Person::sit_down(fixture);
-    let script = "import os, socket, time\nchild = os.fork()\nif child == 0: socket.create_connection(('127.0.0.1', 1))\n\
-                  time.sleep(0.5)\nif os.fork() == 0: print(socket.create_connection(('127.0.0.1', PORT)).recv(9)); os._exit(0)\n\
-                  time.sleep(0.5); os.kill(child, 9); os.wait(); os.wait()\n";
+    let script = "import os, socket
+def connects(port):
+    child = os.fork()
+    if child == 0: print(socket.create_connection(('127.0.0.1', port)).recv(9)); os._exit(0)
+    return child
+first = connects(1)
+open('go/waits').read(); connects(PORT)
+open('go/killed').read(); os.kill(first, 9); os.wait(); os.wait()
+";
     fixture.write("two.py", &script.replace("PORT", &server.port.to_string()));
+    fixture.make_folder("go");
+    let steps = ["go/waits", "go/killed"];
+    steps.iter().for_each(|step| fixture.make_fifo(step));
     person
-        .types("$P run --ask --read two.py -- python3 two.py\n")
+        .types("$P run --ask --read two.py --read go -- python3 two.py\n")
         .sees("tcp://127.0.0.1:1\r\n")
+        .sees("Your word: ");
+    for step in steps {
+        fs::write(fixture.path(step), "").unwrap();
+    }
+    person
         .sees("-- no answer is needed any more --")
         .sees(&server.address())
         .sees("Your word: ")
@@ -984,22 +998,25 @@ fn a_guest_that_ends_meanwhile_holds_nobody_up(fixture: &Fixture) {
 }
 
 fn the_end_takes_the_question_back(fixture: &Fixture) {
-    let asker = Asker::says(fixture, &[SILENCE, "run"]);
     let server = Server::start();
     let script = format!(
         "
-import os, time
+import os
 child = os.fork()
 if child == 0: reached('127.0.0.1', 1); os._exit(0)
-time.sleep(0.3); os.kill(child, 9); os.wait()
+input(); os.kill(child, 9); os.wait()
 print(reached('127.0.0.1', {}))
 ",
         server.port
     );
-    shows(&python(fixture, &[], &script).run(), "hello\n");
-    let told = asker.told();
-    let kinds: Vec<_> = told.iter().map(|one| &one["type"]).collect();
-    assert_eq!(kinds, ["question", "withdrawn", "question"], "{told:?}");
+    let mut patient = Patient::begin(&mut python(fixture, &[], &script), fixture);
+    assert_eq!(patient.asked()["type"], "question");
+    patient.types("\n");
+    assert_eq!(patient.asked(), json!({"type": "withdrawn", "question": 1}));
+    assert_eq!(patient.asked()["target"], server.address());
+    patient.says("{\"question\": 2, \"verdict\": \"run\"}");
+    assert_eq!(patient.reads(), "hello\n");
+    patient.ends();
 }
 
 /// What the call says when it is answered is asked about anew.

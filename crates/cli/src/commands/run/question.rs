@@ -262,18 +262,20 @@ impl Desk {
         match rustix::io::read(&self.terminal, &mut buffer) {
             Err(Errno::AGAIN | Errno::INTR) => return Change::Nothing,
             // Typed to the guest, or for it.
-            Ok(length) if stage.quiet_since.is_some() => {
+            Ok(length @ 1..) if stage.quiet_since.is_some() => {
                 stage.quiet_since = Some(Instant::now());
                 stage.echo.take_if(|echo| echo.hear(&buffer[..length]));
                 return Change::Nothing;
             }
             Ok(length @ 1..) => stage.typed.extend_from_slice(&buffer[..length]),
-            // Ctrl-D, or a terminal that has hung up.
+            // Ctrl-D.
             Ok(_) if rustix::termios::tcgetpgrp(&self.terminal).is_ok() => return self.decline(),
-            Ok(_) => return self.close(),
-            Err(_) => return self.close(),
+            // A terminal that has hung up.
+            Ok(_) | Err(_) => return self.close(),
         }
-        let Some(end) = stage.typed.iter().position(|byte| *byte == b'\n') else {
+        // Another palisade that begins here may have made the terminal raw.
+        let ends_line = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        let Some(end) = stage.typed.iter().position(ends_line) else {
             return Change::Nothing;
         };
         let line = String::from_utf8_lossy(&stage.typed[..end]).into_owned();
@@ -323,13 +325,26 @@ impl Desk {
         let _ = rustix::io::write(&self.channel, &answer.line());
     }
 
+    /// Whether another palisade asks at the terminal: what is typed there is its answer.
+    pub(super) fn is_asked_elsewhere(&self) -> bool {
+        self.stage.is_none() && !self.lock_if_free(false)
+    }
+
     /// Whether it may be asked here now: in the background a terminal that is read stops who reads it, and another palisade
     /// may ask.
     fn is_ours(&self) -> bool {
         let group = rustix::termios::tcgetpgrp(&self.terminal);
         let is_in_front = group.is_ok_and(|group| Some(group.as_raw_pid()) == job::own_group());
-        is_in_front
-            && rustix::fs::flock(&self.terminal, FlockOperation::NonBlockingLockExclusive).is_ok()
+        is_in_front && self.lock_if_free(true)
+    }
+
+    fn lock_if_free(&self, keep: bool) -> bool {
+        let lock = |operation| rustix::fs::flock(&self.terminal, operation);
+        let is_free = lock(FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_free && !keep {
+            let _ = lock(FlockOperation::NonBlockingUnlock);
+        }
+        is_free
     }
 }
 

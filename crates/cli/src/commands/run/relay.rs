@@ -221,7 +221,9 @@ impl Relay<'_> {
         console.pass_keys_on();
         // Palisade may have been stopped since it waited for keys.
         let takes_keys = self.awaited == 0 && console.takes_keys();
-        if takes_keys && events.keyboard.contains(PollFlags::IN) {
+        let is_typed = takes_keys && events.keyboard.contains(PollFlags::IN);
+        let is_anothers = |desk: &Desk| desk.is_asked_elsewhere();
+        if is_typed && !self.desk.as_ref().is_some_and(is_anothers) {
             let suspends = console.type_in()?;
             self.want_stop(suspends.then_some(Stop::Group));
         }
