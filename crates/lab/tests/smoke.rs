@@ -190,6 +190,11 @@ fn learn() {
             "{outcome}"
         );
     }
+    let text = outcome.to_string();
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
 }
 
 #[test]

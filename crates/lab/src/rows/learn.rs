@@ -5,19 +5,16 @@
 
 use super::{
     BARE, Extent, Method, Prepared, Tools, ratio_cell,
-    watch::{STRACE, Strace, lay_out_build, schedule},
-    watch_all,
+    watch::{MOST, STRACE, WALL, add_trials, lay_out_build, schedule, versions},
 };
 use crate::{
-    Warning,
     figure::{Figure, Target},
     network::Network,
     notation::milliseconds,
-    program::Program,
     sample::{Contender, Samples, Unit},
-    subjects::{Bare, Palisade, Subject, on_path, version_by},
+    subjects::{Bare, Palisade, Subject},
     table::Table,
-    trial::TimedProgram,
+    workloads::Workloads,
 };
 use palisade_policy::Policy;
 use palisade_wall::Command;
@@ -28,13 +25,10 @@ use std::{
 
 pub(super) struct Learning;
 
-const WALL: &str = "wall";
 const LEARNT: &str = "palisade learn";
 const BUILD: &str = "a build in C";
 /// Files that are compiled, in full.
 const FILES: usize = 40;
-/// The most that it may take.
-const MOST: f64 = 3.0;
 
 /// The command, learned in the folder that it works in.
 struct Learn {
@@ -70,7 +64,7 @@ impl Subject for Learn {
 
 impl Method for Learning {
     fn prepare(&self, tools: &Tools, _budget: std::time::Duration) -> anyhow::Result<Prepared> {
-        let workloads = crate::workloads::Workloads::new()?;
+        let workloads = Workloads::new()?;
         workloads.add_files(0)?;
         let files = match tools.extent {
             Extent::Full => FILES,
@@ -83,39 +77,13 @@ impl Method for Learning {
             project: workloads.files_folder(),
         };
         let mut prepared = Prepared::new(schedule(), workloads);
-        let mut subjects: Vec<&dyn Subject> = vec![&Bare, &learn];
-        match on_path("strace") {
-            Some(_) => subjects.push(&Strace),
-            None => prepared.warnings.push(Warning::ProgramAbsent {
-                program: "strace",
-                install: "apt-get install strace",
-            }),
-        }
-        let program = on_path("sh").ok_or_else(|| anyhow::anyhow!("host: sh is not installed"))?;
-        let command = Command {
-            program: program.into(),
-            arguments,
-        };
-        for subject in &subjects {
-            let policy = super::policies::writing(&prepared.workloads);
-            let trial = TimedProgram(Program::in_subject(*subject, &policy, &command)?);
-            let contender = Contender::new(BUILD, subject.name());
-            prepared.trials.push((contender, Box::new(trial)));
-        }
-        let contenders = prepared.trials.iter().map(|(contender, _)| contender);
-        prepared.schedule.watched = watch_all(contenders, WALL);
+        let subjects: [&dyn Subject; 2] = [&Bare, &learn];
+        add_trials(&mut prepared, BUILD, &subjects, "sh", arguments)?;
         Ok(prepared)
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
-        let version = |program: &'static str| {
-            let found = on_path(program);
-            (
-                program,
-                found.and_then(|path| version_by(&path, "--version")),
-            )
-        };
-        vec![version("strace"), version("gcc")]
+        versions()
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {

@@ -25,11 +25,12 @@ use std::{ffi::OsString, path::Path};
 
 pub(super) struct Watching;
 
-const WALL: &str = "wall";
+pub(super) const WALL: &str = "wall";
 const WATCHED: &str = "palisade run --watch";
 pub(super) const STRACE: &str = "strace -f";
+const STRACE_PROGRAM: &str = "strace";
 /// The most that a build may take.
-const MOST: f64 = 3.0;
+pub(super) const MOST: f64 = 3.0;
 
 /// One line of the table.
 struct Job {
@@ -81,7 +82,7 @@ pub(super) fn lay_out_build(workloads: &Workloads, files: usize) -> anyhow::Resu
 }
 
 /// Writes down each call that names a file, of all processes.
-pub(super) struct Strace;
+struct Strace;
 
 impl Subject for Strace {
     fn name(&self) -> &'static str {
@@ -95,7 +96,15 @@ impl Subject for Strace {
         network: &Network,
         room: &Path,
     ) -> anyhow::Result<Vec<OsString>> {
-        let strace = ["strace", "-f", "-qq", "-e", "trace=file", "-o", "/dev/null"];
+        let strace = [
+            STRACE_PROGRAM,
+            "-f",
+            "-qq",
+            "-e",
+            "trace=file",
+            "-o",
+            "/dev/null",
+        ];
         let bare = Bare.command_line(policy, command, network, room)?;
         Ok(strace.into_iter().map(Into::into).chain(bare).collect())
     }
@@ -106,43 +115,17 @@ impl Method for Watching {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
         let mut prepared = Prepared::new(schedule(), workloads);
-        let policy = policies::writing(&prepared.workloads);
         let watched = tools.palisade.with_watch();
-        let mut subjects: Vec<&dyn Subject> = vec![&Bare, &tools.palisade, &watched];
-        match on_path("strace") {
-            Some(_) => subjects.push(&Strace),
-            None => prepared.warnings.push(Warning::ProgramAbsent {
-                program: "strace",
-                install: "apt-get install strace",
-            }),
-        }
+        let subjects: [&dyn Subject; 3] = [&Bare, &tools.palisade, &watched];
         for job in &JOBS {
-            let program = on_path(job.program)
-                .ok_or_else(|| anyhow::anyhow!("host: {} is not installed", job.program))?;
-            let command = Command {
-                program: program.into(),
-                arguments: (job.lay_out)(&prepared.workloads, job.times_of(tools.extent))?,
-            };
-            for subject in &subjects {
-                let trial = TimedProgram(Program::in_subject(*subject, &policy, &command)?);
-                let contender = Contender::new(job.title, subject.name());
-                prepared.trials.push((contender, Box::new(trial)));
-            }
+            let arguments = (job.lay_out)(&prepared.workloads, job.times_of(tools.extent))?;
+            add_trials(&mut prepared, job.title, &subjects, job.program, arguments)?;
         }
-        let contenders = prepared.trials.iter().map(|(contender, _)| contender);
-        prepared.schedule.watched = watch_all(contenders, WALL);
         Ok(prepared)
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
-        let version = |program: &'static str| {
-            let found = on_path(program);
-            (
-                program,
-                found.and_then(|path| version_by(&path, "--version")),
-            )
-        };
-        vec![version("strace"), version("gcc")]
+        versions()
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
@@ -164,6 +147,48 @@ impl Job {
         };
         self.times / part
     }
+}
+
+/// Has each of them run this program, and strace where it is installed.
+pub(super) fn add_trials(
+    prepared: &mut Prepared,
+    title: &'static str,
+    subjects: &[&dyn Subject],
+    program: &'static str,
+    arguments: Vec<OsString>,
+) -> anyhow::Result<()> {
+    let found = on_path(program);
+    let found = found.ok_or_else(|| anyhow::anyhow!("host: {program} is not installed"))?;
+    let command = Command {
+        program: found.into(),
+        arguments,
+    };
+    let strace = on_path(STRACE_PROGRAM).map(|_| &Strace as &dyn Subject);
+    let without = Warning::ProgramAbsent {
+        program: STRACE_PROGRAM,
+        install: "apt-get install strace",
+    };
+    if strace.is_none() && !prepared.warnings.contains(&without) {
+        prepared.warnings.push(without);
+    }
+    let policy = policies::writing(&prepared.workloads);
+    for subject in subjects.iter().copied().chain(strace) {
+        let trial = TimedProgram(Program::in_subject(subject, &policy, &command)?);
+        let contender = Contender::new(title, subject.name());
+        prepared.trials.push((contender, Box::new(trial)));
+    }
+    let contenders = prepared.trials.iter().map(|(contender, _)| contender);
+    prepared.schedule.watched = watch_all(contenders, WALL);
+    Ok(())
+}
+
+pub(super) fn versions() -> Vec<(&'static str, Option<String>)> {
+    let version = |program: &'static str| {
+        let found = on_path(program);
+        let version = found.and_then(|path| version_by(&path, "--version"));
+        (program, version)
+    };
+    [STRACE_PROGRAM, "gcc"].map(version).into()
 }
 
 pub(super) fn schedule() -> Schedule {
