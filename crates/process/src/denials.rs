@@ -60,7 +60,7 @@ pub(crate) fn of_files(notes: Notes, layout: &Layout, watched: &Watched) -> Vec<
     files::denied(notes, layout, watched, &LocalMounts::here())
 }
 
-fn of_execution(execution: &Execution, layout: Option<&Layout>) -> Denial {
+pub(crate) fn of_execution(execution: &Execution, layout: Option<&Layout>) -> Denial {
     let path = execution.path.to_string_lossy();
     let grant = layout.and_then(|layout| layout.exec_grant(&execution.path));
     let reason = match grant {

@@ -511,7 +511,7 @@ impl Domain {
             None => report,
         };
         if let Some(journal) = &self.journal {
-            told::tell_of_end(journal, &report, &self.seen);
+            told::tell_of_end(journal, &report, (&self.seen, self.layout.as_deref()));
         }
         Ok(report)
     }

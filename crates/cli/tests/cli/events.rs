@@ -165,7 +165,9 @@ fn what_is_allowed_is_told(fixture: &Fixture) {
 
 fn what_is_executed_in_vain_is_told(fixture: &Fixture) {
     script(fixture, &[], "cp /bin/true /tmp/copy; /tmp/copy").run();
-    assert_eq!(verdicts(&told(fixture)), ["deny execve /tmp/copy"]);
+    let told = told(fixture);
+    assert_eq!(verdicts(&told), ["deny execve /tmp/copy"]);
+    assert_eq!(told[1]["grant"], "--exec /tmp", "as the report has it");
 }
 
 fn files_are_told_where_they_are_watched(fixture: &Fixture) {

@@ -139,11 +139,10 @@ pub(super) fn interrupted(maker: &Maker, thread: u32) -> Option<Errno> {
     /// deliver one then, or the thread would see this number: of many threads another one may have taken it.
     const RESTART: Errno = Errno::from_raw_os_error(512);
     let status = Status::of(maker, thread)?;
-    let mask = |name| u64::from_str_radix(status.field(name)?, 16).ok();
-    let pending = mask("SigPnd:")? | mask("ShdPnd:")?;
+    let due = status.due(Of::Process);
     let is_alone = status.field("Threads:") == Some("1");
     let errno = if is_alone { RESTART } else { Errno::INTR };
-    (pending & !mask("SigBlk:")? != 0).then_some(errno)
+    (due != 0).then_some(errno)
 }
 
 /// How a call that was held ends where its thread has a signal to be delivered: by a number with which the kernel begins it anew on
@@ -165,10 +164,10 @@ pub(super) fn after_signal(maker: &Maker, thread: u32) -> Option<Errno> {
         libc::SIGTERM,
     ];
     let status = Status::of(maker, thread)?;
-    let mask = |name| u64::from_str_radix(status.field(name).unwrap_or_default(), 16).unwrap_or(0);
-    let leads = status.field("Tgid:") == status.field("Pid:");
-    let shared = if leads { mask("ShdPnd:") } else { 0 };
-    let due = (mask("SigPnd:") | shared) & !mask("SigBlk:");
+    let due = match status.field("Tgid:") == status.field("Pid:") {
+        true => status.due(Of::Process),
+        false => status.due(Of::Thread),
+    };
     let ends = ENDING.iter().any(|signal| due & 1 << (signal - 1) != 0);
     match ends {
         _ if due == 0 => None,
@@ -180,7 +179,28 @@ pub(super) fn after_signal(maker: &Maker, thread: u32) -> Option<Errno> {
 /// What proc_pid_status(5) says.
 struct Status(String);
 
+/// Whose signals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Thread,
+    /// And those of the process, which any of its threads may get.
+    Process,
+}
+
 impl Status {
+    /// Signals that are pending and not blocked, as a mask.
+    fn due(&self, of: Of) -> u64 {
+        let mask = |name| {
+            let mask = self.field(name).unwrap_or_default();
+            u64::from_str_radix(mask, 16).unwrap_or(0)
+        };
+        let shared = match of {
+            Of::Thread => 0,
+            Of::Process => mask("ShdPnd:"),
+        };
+        (mask("SigPnd:") | shared) & !mask("SigBlk:")
+    }
+
     fn of(maker: &Maker, thread: u32) -> Option<Self> {
         let [_, status] = maker.names_of(thread).ok()?;
         Self::read(status)

@@ -1,24 +1,29 @@
 //! What a journal is told at a domain's end.
 
-use crate::{broker::verdict_on, seen::Seen};
+use crate::{broker::verdict_on, denials, layout::Layout, seen::Seen};
 use palisade_wall::{
     Ending, Process, Report,
     journal::{Entry, Journal, Judgement},
 };
 
 /// What nobody could tell of before, and the end.
-pub(super) fn tell_of_end(journal: &Journal, report: &Report, seen: &Seen) {
+pub(super) fn tell_of_end(
+    journal: &Journal,
+    report: &Report,
+    (seen, layout): (&Seen, Option<&Layout>),
+) {
     seen.network
         .iter()
         .for_each(|one| journal.write(verdict_on(one)));
     for execution in &seen.executions {
+        let denial = denials::of_execution(execution, layout);
         journal.write(Entry::Verdict {
             verdict: Judgement::Deny,
             call: "execve".into(),
             target: execution.path.to_string_lossy().into_owned(),
             process: Process::new(0, b""),
-            reason: Some("it lies where nothing is executed".into()),
-            grant: None,
+            reason: denial.reason,
+            grant: denial.grant,
             probe: false,
             count: execution.count,
         });
