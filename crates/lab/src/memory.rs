@@ -43,15 +43,21 @@ pub fn tree_of(root: u32) -> anyhow::Result<Vec<Process>> {
         next += 1;
     }
     tree.into_iter()
-        .filter(|one| !has_ended(*one))
+        .filter(|one| {
+            let status = text(*one, "status").unwrap_or_default();
+            !has_ended(&status)
+        })
         .map(process)
         .collect()
 }
 
-/// Whether it only waits to be waited for: it holds nothing any more.
-fn has_ended(process: u32) -> bool {
-    let status = text(process, "status").unwrap_or_default();
-    !status.lines().any(|line| line.starts_with("VmRSS:"))
+/// Whether it only waits to be waited for and holds nothing any more, or was killed and only waits for a processor to
+/// end on: on a machine with much to do that takes as long as it likes.
+fn has_ended(status: &str) -> bool {
+    const SIGKILL: u64 = 1 << (9 - 1);
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+    let pending = field("SigPnd:").and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    field("VmRSS:").is_none() || pending.is_some_and(|pending| pending & SIGKILL != 0)
 }
 
 fn process(process: u32) -> anyhow::Result<Process> {
@@ -121,6 +127,15 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
+    fn what_was_killed_has_ended_before_it_has_a_processor_to_end_on() {
+        let status = |pending| format!("Name:\tcat\nVmRSS:\t 12 kB\nSigPnd:\t{pending:016x}\n");
+        assert!(!has_ended(&status(0)));
+        assert!(!has_ended(&status(1 << (15 - 1))));
+        assert!(has_ended(&status(1 << (9 - 1) | 1)));
+        assert!(has_ended("Name:\tcat\nSigPnd:\t0000000000000000\n"));
+    }
+
+    #[test]
     fn a_command_may_look_like_the_rest_of_the_line() {
         assert_eq!(parent("12 (cat) S 3 12 12"), Some(3));
         assert_eq!(parent("12 (a) S 9 (b) R 4 12 12"), Some(4));
@@ -136,7 +151,8 @@ mod tests {
         while !text(child.id(), "stat").unwrap().contains(") Z ") {
             std::thread::yield_now();
         }
-        assert!(has_ended(child.id()) && !has_ended(std::process::id()));
+        let of = |process| has_ended(&text(process, "status").unwrap());
+        assert!(of(child.id()) && !of(std::process::id()));
         child.wait().unwrap();
     }
 
