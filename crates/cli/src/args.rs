@@ -2,7 +2,7 @@
 
 use crate::help;
 use anyhow::Context;
-use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
+use clap::{ArgGroup, Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use palisade_command_line::args::{BenchArgs, CostArgs, GuestArgs, PolicyArgs};
 use palisade_policy::{ConnectGrant, EnvGrant, ListenGrant, Profile};
@@ -418,16 +418,23 @@ pub(crate) struct ExecArgs {
 
 // `palisade grant` and `palisade revoke`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("granted").required(true).multiple(true))]
 pub(crate) struct GrantArgs {
     /// What `palisade ps` shows as its id, or a name that no other running domain has
     #[arg(value_name = "ID|NAME")]
     pub(crate) domain: String,
     /// Connections, as `palisade run --connect` takes them
-    #[arg(long, value_name = "WHERE", value_parser = grant::<ConnectGrant>, required_unless_present = "listen")]
+    #[arg(long, value_name = "WHERE", value_parser = grant::<ConnectGrant>, group = "granted")]
     pub(crate) connect: Vec<String>,
     /// A place to listen, as `palisade run --listen` takes it
-    #[arg(long, value_name = "WHERE", value_parser = grant::<ListenGrant>)]
+    #[arg(long, value_name = "WHERE", value_parser = grant::<ListenGrant>, group = "granted")]
     pub(crate) listen: Vec<String>,
+    /// A file or folder to read, as `palisade run --read` takes it
+    #[arg(long, value_name = "PATH[:GUEST]", value_hint = ValueHint::AnyPath, group = "granted")]
+    pub(crate) read: Vec<PathBuf>,
+    /// A file or folder to write to, as `palisade run --write` takes it
+    #[arg(long, value_name = "PATH[:GUEST]", value_hint = ValueHint::AnyPath, group = "granted")]
+    pub(crate) write: Vec<PathBuf>,
 }
 
 /// As it was typed, if it is a grant.

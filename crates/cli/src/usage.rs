@@ -48,6 +48,11 @@ fn describe_missing(error: &clap::Error, help: &str) -> String {
         Some(ContextValue::Strings(missing)) => missing.first().map_or("", String::as_str),
         _ => "",
     };
+    if let Some(several) = missing.strip_prefix("<--") {
+        let flags = several.split("|--").map(first_word);
+        let flags: Vec<_> = flags.map(|flag| format!("--{flag}")).collect();
+        return format!("usage: one of {} is missing; {help}", flags.join(", "));
+    }
     if missing.starts_with("--") {
         return format!("usage: {missing} is missing; {help}");
     }
@@ -64,11 +69,13 @@ fn describe_missing(error: &clap::Error, help: &str) -> String {
 /// `--memory` of `--memory <SIZE>`.
 fn flag_of(error: &clap::Error) -> String {
     match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(argument)) => {
-            argument.split(' ').next().unwrap_or(argument).to_owned()
-        }
+        Some(ContextValue::String(argument)) => first_word(argument).to_owned(),
         _ => "a flag".to_owned(),
     }
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(' ').next().unwrap_or(text)
 }
 
 /// What is wrong and what may have been meant, without usage and without the advice to make a
@@ -99,6 +106,11 @@ mod tests {
         let verb = typed.first().map(OsStr::new);
         let typed = ["palisade"].iter().chain(typed);
         describe(&Arguments::try_parse_from(typed).unwrap_err(), verb)
+    }
+
+    #[test]
+    fn one_of_several_flags_is_missing() {
+        insta::assert_snapshot!(said(&["grant", "1"]), @"usage: one of --connect, --listen, --read, --write is missing; see `palisade grant --help`");
     }
 
     #[test]

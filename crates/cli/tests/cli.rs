@@ -18,6 +18,7 @@ mod cli {
     pub(crate) mod files;
     pub(crate) mod fixture;
     pub(crate) mod grant;
+    pub(crate) mod grant_files;
     pub(crate) mod guard;
     pub(crate) mod hints;
     pub(crate) mod init;
@@ -81,6 +82,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("explain", cli::explain::CASES),
     ("files", cli::files::CASES),
     ("grant", cli::grant::CASES),
+    ("grant_files", cli::grant_files::CASES),
     ("guard", cli::guard::CASES),
     ("hints", cli::hints::CASES),
     ("init", cli::init::CASES),

@@ -36,6 +36,11 @@ impl EnvFiles {
         Ok(Self { paths, grants })
     }
 
+    /// Where they lie.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
     /// Each name and its value.
     pub fn variables(&self) -> Vec<(OsString, OsString)> {
         let pairs = self.grants.iter().filter_map(|grant| {

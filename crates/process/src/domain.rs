@@ -14,8 +14,12 @@ use crate::{
     confine::ConfineError,
     denials,
     followed::Followed,
-    grants::{self, Change, Changed, NOT_GRANTABLE},
+    grants::{
+        self, Change, Changed, NOT_GRANTABLE,
+        files::{Files, is_of_files},
+    },
     held::Held,
+    host::ThisHost,
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
     layout::Layout,
@@ -45,6 +49,9 @@ use std::{
 
 /// How long the end of a domain waits for a slow reader of what its guest wrote to a relayed stream.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Why a guest's files are as they were at its start.
+const NO_FILES: &str = "it is WebAssembly, whose folders are opened at its start, or was not started with --grantable or --ask";
 
 /// The wall failed while a guest ran. The guest is ended then.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -106,6 +113,8 @@ pub struct Domain {
     broker: Option<Broker>,
     observed: Observed,
     watched: Option<Watched>,
+    /// Files that are granted while it runs.
+    files: Option<Files>,
     /// What happens to it is told here.
     journal: Option<Arc<Journal>>,
     told_wall: &'static str,
@@ -157,6 +166,7 @@ impl Domain {
             broker: None,
             observed: Observed::default(),
             watched: plan.watched.clone(),
+            files: None,
             journal: None,
             told_wall: plan.told_wall,
             lost_files: Vec::new(),
@@ -219,6 +229,11 @@ impl Domain {
 
     pub(crate) fn with_broker(mut self, broker: Option<Broker>) -> Self {
         self.broker = broker;
+        self
+    }
+
+    pub(crate) fn with_files(mut self, files: Option<Files>) -> Self {
+        self.files = files;
         self
     }
 
@@ -285,6 +300,11 @@ impl Domain {
     /// Pid of the domain's first process, on the host.
     pub fn pid(&self) -> u32 {
         self.parked.pid
+    }
+
+    /// Whom its guest runs as on the host.
+    pub(crate) fn host_uid(&self) -> u32 {
+        self.parked.host_uid
     }
 
     /// Its own network, where it has one.
@@ -388,10 +408,35 @@ impl Domain {
 
     /// Grants more, or takes back what was granted so.
     pub(crate) fn change(&self, change: &Change) -> Changed {
-        match &self.broker {
-            Some(broker) => broker.change(change),
-            None => Changed::refused(change, NOT_GRANTABLE),
-        }
+        let Some(broker) = &self.broker else {
+            return Changed::refused(change, NOT_GRANTABLE);
+        };
+        let part = |flags: &[String], of_files| {
+            let part = flags.iter().filter(|flag| is_of_files(flag) == of_files);
+            part.cloned().collect::<Vec<_>>()
+        };
+        let of = |of_files| Change {
+            grant: part(&change.grant, of_files),
+            revoke: part(&change.revoke, of_files),
+        };
+        let mut changed = broker.change(&of(false));
+        changed.extend(self.change_files(&of(true)));
+        changed
+    }
+
+    fn change_files(&self, change: &Change) -> Changed {
+        let Some(files) = &self.files else {
+            return Changed::refused(change, NO_FILES);
+        };
+        let given = change
+            .grant
+            .iter()
+            .map(|flag| (flag, files.give(flag, &ThisHost)));
+        let taken = change
+            .revoke
+            .iter()
+            .map(|flag| (flag, files.take_back(flag)));
+        Changed::of(given.chain(taken))
     }
 
     fn understand(&mut self, record: Option<Record>) -> Event {
@@ -518,7 +563,9 @@ impl Domain {
 
     /// What of the files that a watched guest asked for the host has.
     fn look_for_files(&mut self) {
-        if let (Some(watched), Some(layout)) = (&self.watched, &self.layout) {
+        let grown = self.files.as_ref().map(Files::layout);
+        let layout = grown.as_ref().or(self.layout.as_deref());
+        if let (Some(watched), Some(layout)) = (&self.watched, layout) {
             let mut notes = std::mem::take(&mut self.observed.files);
             self.had = notes.take_had();
             self.lost_files = denials::of_files(notes, layout, watched);
@@ -535,6 +582,11 @@ impl Domain {
         self.finish_streams();
         if let Some(broker) = &mut self.broker {
             self.observed = broker.finish();
+        }
+        if let Some(files) = &self.files {
+            self.observed.granted.extend(files.finish());
+            let granted = &mut self.observed.granted;
+            granted.sort_by_key(|granted| granted.at_us);
         }
         self.counted = self.held.usage();
         self.held.remove();

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! palisade grant ──session──▶ keeper's door ──gate──▶ init ──domain socket──▶ supervisor
-//!       ▲                                                                        │ Gate::give
+//!       ▲                                                                        │ Gate::give, Files::give
 //!       └────────────────────────────── one line ────────────────────────────────┘
 //! ```
 //!
 //! Who may come to the door is the kernel's to say (`wire.rs`), and no guest may. Keeper and init pass the session on and read
 //! nothing of it.
+
+pub(crate) mod files;
+pub(crate) mod holder;
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -43,6 +46,11 @@ pub struct Changed {
 }
 
 impl Changed {
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.done.extend(other.done);
+        self.refused.extend(other.refused);
+    }
+
     pub(crate) fn of<'a>(all: impl Iterator<Item = (&'a String, Result<(), String>)>) -> Self {
         let mut changed = Self::default();
         for (flag, outcome) in all {

@@ -255,6 +255,19 @@ impl Keeper {
         Ok(socket)
     }
 
+    /// Asks for a process that mounts more of the host's into the domain with this user and this mount namespace, the former of
+    /// which it may have to enter. Gives the socket to it.
+    pub(crate) fn order_holder(
+        &self,
+        [user, mounts]: [BorrowedFd<'_>; 2],
+        enters: bool,
+    ) -> Result<OwnedFd, KeeperError> {
+        let (socket, holders_end) = pair(SocketType::SEQPACKET)?;
+        let fds = [holders_end.as_fd(), user, mounts];
+        self.send(wire::KEEPER_HOLDER, &[enters.into()], &[], &fds)?;
+        Ok(socket)
+    }
+
     /// A user namespace that maps the owner of files on disk to the domain's host uid.
     pub(crate) fn map_ids(
         &self,

@@ -15,6 +15,7 @@ use crate::{
     broker::{self, maker::Maker},
     cgroup::CpuCounter,
     domain::{Domain, StartedWords, Successor},
+    grants::{files::Files, holder::Holder},
     held::{self, Held},
     keeper::{Keeper, KeeperError, Ordered, ParkOrder},
     launch_error::LaunchError,
@@ -28,7 +29,7 @@ use crate::{
 };
 use listeners::Listeners;
 use message::{Contents, Message};
-use palisade_wall::Streams;
+use palisade_wall::{Streams, journal::Journal};
 use prelude::Prelude;
 use rustix::io::Errno;
 use std::{
@@ -286,7 +287,8 @@ impl Launcher {
         domain.has_started(started.terminal.take(), times, started.words);
         domain.tell_in(streams.journal);
         let wanted = self.parks_ahead.then(|| wanted.clone());
-        let domain = self.attend(domain, plan, ready, started, (network, gathered.maker))?;
+        let served = (network, gathered.maker, streams.journal);
+        let domain = self.attend(domain, plan, ready, started, served)?;
         let order = |prelude| successor(Arc::clone(&self.ordered), self.park_order(), prelude);
         let domain = domain.followed_by(wanted.map(order));
         Ok(match self.is_for_one {
@@ -311,11 +313,16 @@ impl Launcher {
         plan: &Plan,
         ready: streams::Ready<'_>,
         started: Started,
-        (network, maker): (Option<broker::Prepared>, Option<Maker>),
+        (network, maker, journal): (
+            Option<broker::Prepared>,
+            Option<Maker>,
+            Option<&Arc<Journal>>,
+        ),
     ) -> Result<Domain, LaunchError> {
         let Started {
             listener,
             hosts_file,
+            namespaces,
             input,
             pairs,
             ..
@@ -333,7 +340,28 @@ impl Launcher {
             .transpose()
             .map_err(LaunchError::Broker)?;
         domain.held().sweep(plan);
-        Ok(domain.with_broker(broker).with_streams(flow))
+        let files = namespaces.map(|(user, mounts)| {
+            self.files_of(&domain, plan, [user.as_fd(), mounts.as_fd()], journal)
+        });
+        let files = files.transpose()?.flatten();
+        let domain = domain.with_broker(broker).with_files(files);
+        Ok(domain.with_streams(flow))
+    }
+
+    /// Who grants a running guest files of the host's. Nobody waits for it: the guest runs.
+    fn files_of(
+        &self,
+        domain: &Domain,
+        plan: &Plan,
+        namespaces: [BorrowedFd<'_>; 2],
+        journal: Option<&Arc<Journal>>,
+    ) -> Result<Option<Files>, LaunchError> {
+        let Some(layout) = plan.layout() else {
+            return Ok(None);
+        };
+        let host_uid = (plan.tier == Tier::Privileged).then(|| domain.host_uid());
+        let holder = Holder::order(&*self.keeper()?, namespaces, host_uid)?;
+        Ok(Some(Files::new(holder, layout, &plan.relied, journal)))
     }
 }
 
@@ -454,6 +482,8 @@ struct Started {
     listener: Option<OwnedFd>,
     /// The domain's own, open for writing, where it has names whose addresses may change.
     hosts_file: Option<OwnedFd>,
+    /// The domain's user and mount namespaces, where files may be granted while it runs.
+    namespaces: Option<(OwnedFd, OwnedFd)>,
     /// The input file, as the guest has it.
     input: Option<OwnedFd>,
     /// Sockets in place of streams: our end and the guest's of each.
@@ -470,7 +500,9 @@ fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
             let mut take = |bit| (attached & bit != 0).then(|| fds.pop_front()).flatten();
             let (terminal, listener) =
                 (take(wire::ATTACHED_TERMINAL), take(wire::ATTACHED_LISTENER));
-            let (hosts_file, input) = (take(wire::ATTACHED_FILE), take(wire::ATTACHED_INPUT));
+            let hosts_file = take(wire::ATTACHED_FILE);
+            let namespaces = take(wire::ATTACHED_NAMESPACES).zip(take(wire::ATTACHED_NAMESPACES));
+            let input = take(wire::ATTACHED_INPUT);
             let pairs = (0..record.words[started::PAIRS])
                 .map_while(|_| fds.pop_front().zip(fds.pop_front()))
                 .collect();
@@ -479,6 +511,7 @@ fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
                 terminal,
                 listener,
                 hosts_file,
+                namespaces,
                 input,
                 pairs,
             })

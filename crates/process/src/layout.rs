@@ -17,12 +17,14 @@ use std::{
 mod arrange;
 mod arrangement;
 mod bare;
+mod grow;
 mod guard;
 mod resolve;
 mod root;
 
 pub(crate) use {
     arrangement::Arrangement,
+    grow::Growth,
     resolve::refuse_proc,
     root::{OwnMounts, ROOT_PLACE, in_root_place, mount_program},
 };
@@ -93,6 +95,10 @@ pub(crate) struct Layout {
     /// Grants that may be missing, and are.
     absent: Vec<PathBuf>,
     root: Option<root::Root>,
+    /// More may be granted while the guest runs.
+    grows: bool,
+    /// Git's own files are kept from the guest.
+    keeps_git: bool,
 }
 
 impl Layout {
@@ -211,17 +217,18 @@ impl Layout {
         matches!(nearest, Some((_, MountPoint::Protected)))
     }
 
-    /// Whether anything of the host's disk is writable for the guest.
+    /// Whether anything of the host's disk is writable for the guest, or may be some time.
     pub(crate) fn writes_to_host(&self) -> bool {
-        self.mount_points
-            .values()
-            .any(|place| matches!(place, MountPoint::Host(host) if host.writable && host.granted))
+        self.grows
+            || self.mount_points.values().any(
+                |place| matches!(place, MountPoint::Host(host) if host.writable && host.granted),
+            )
     }
 
-    /// Whether a folder of the host's was granted.
+    /// Whether a folder of the host's was granted, or may be some time.
     pub(crate) fn shows_granted_folders(&self) -> bool {
         let is_granted_folder = |place: &MountPoint| matches!(place, MountPoint::Host(host) if host.granted && host.found.kind == Kind::Folder);
-        self.mount_points.values().any(is_granted_folder)
+        self.grows || self.mount_points.values().any(is_granted_folder)
     }
 
     /// Whether a path inside lies where programs are executed, by its words: where the guest can't write, or may execute

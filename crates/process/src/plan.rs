@@ -163,6 +163,9 @@ pub struct Plan {
     /// More may be granted while the guest runs.
     #[serde(skip)]
     pub(crate) grantable: bool,
+    /// What is used outside of the wall, which no such grant lets the guest change.
+    #[serde(skip)]
+    pub(crate) relied: Vec<PathBuf>,
     /// What happens is written down.
     #[serde(skip)]
     pub(crate) tells: bool,
@@ -260,6 +263,9 @@ fn plan_domain(
         Tier::UserNamespace | Tier::Bare => Check::Contents,
     };
     let mut layout = Layout::resolve(policy, host, check)?;
+    if grantable {
+        layout.may_grow();
+    }
     if machine.tier == Tier::Bare {
         layout.drop_guards();
     }
@@ -353,6 +359,7 @@ fn plan_domain(
         absent: layout.absent().to_vec(),
         asks: surroundings.asks,
         grantable,
+        relied: surroundings.relied.clone(),
         tells: surroundings.tells,
         watched: surroundings.watch.then(|| Watched {
             home: profile::home(surroundings),
@@ -557,6 +564,11 @@ impl Plan {
             .seccomp
             .is_some_and(|groups| groups.host_sockets_in_sight);
         in_sight || self.is_watched() || self.is_told_of() || self.has_brokered_network()
+    }
+
+    /// Whether files may be granted while the guest runs: those of a wall's own program are opened when it starts.
+    pub(crate) fn is_granted_files(&self) -> bool {
+        self.grantable && self.told_wall == NAME && self.tier != Tier::Bare
     }
 
     /// Whether somebody looks at what the guest executes and connects to, for the report.

@@ -10,6 +10,9 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
+/// Most descriptors that come with one.
+const MOST_FDS: usize = 16;
+
 /// A record as it is sent. Words that are not given are zero.
 pub(crate) fn record_bytes(kind: u64, words: &[u64]) -> [u8; wire::RECORD_BYTES] {
     let mut bytes = [0; wire::RECORD_BYTES];
@@ -69,7 +72,7 @@ fn receive_part(
     bytes: &mut [u8],
     fds: &mut VecDeque<OwnedFd>,
 ) -> rustix::io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut ancillary = rustix::net::RecvAncillaryBuffer::new(&mut space);
     let mut part = [IoSliceMut::new(bytes)];
     let received = rustix::io::retry_on_intr(|| {

@@ -74,7 +74,52 @@ pub const KEEPER_MAKER: u64 = 5;
 /// of a system-call filter follows the record.
 pub const KEEPER_CONFINE: u64 = 9;
 
+/// Fork a process that mounts more of the host's into a domain while it runs. Words: 1 if it belongs into the domain's user
+/// namespace. Descriptors: its socket (SEQPACKET), the domain's user and mount namespaces. It does nothing before [`MAKER_BEGIN`].
+pub const KEEPER_HOLDER: u64 = 12;
+
 // Supervisor to that process, and back.
+
+/// Mount a file or folder. Words: see `hold`. Source and target follow the record, each with a NUL.
+pub const HOLD: u64 = 13;
+/// Take the mount of this number away again. Words: the number.
+pub const RELEASE: u64 = 14;
+/// It was done.
+pub const HELD: u64 = 20;
+
+/// Positions in the words of [`HOLD`].
+pub mod hold {
+    /// What it is called from then on.
+    pub const NUMBER: usize = 0;
+    /// `MOUNT_ATTR_*` to set.
+    pub const ATTRIBUTES: usize = 1;
+    /// Device and inode of what lies at the source.
+    pub const IDENTITY: usize = 2;
+    /// Bytes of the source, with its NUL.
+    pub const SOURCE_BYTES: usize = 5;
+    /// What to make where nothing is, in the domain's own root.
+    pub const MAKE: usize = 6;
+    /// Nothing.
+    pub const MAKE_NOTHING: u64 = 0;
+    /// An empty file, and the folders that lead there.
+    pub const MAKE_FILE: u64 = 1;
+    /// A folder.
+    pub const MAKE_FOLDER: u64 = 2;
+    /// How files are shown as the guest's.
+    pub const MAP: usize = 7;
+    /// They are not.
+    pub const MAP_NONE: u64 = 0;
+    /// Or else not at all.
+    pub const MAP_ALWAYS: u64 = 1;
+    /// Where the file system can.
+    pub const MAP_IF_POSSIBLE: u64 = 2;
+    /// Owner and group on disk.
+    pub const OWNER: usize = 8;
+    /// The domain's user on the host, who owns its root and whom files are shown as; 0 where that is the holder's own.
+    pub const HOST_UID: usize = 10;
+}
+
+// Supervisor to the process that makes descriptors, and back.
 
 /// Confine yourself, for there is a guest. The program of a system-call filter follows the record: its cost is
 /// nothing that the guest waits for.
@@ -282,6 +327,8 @@ pub const ATTACHED_LISTENER: u64 = 2;
 pub const ATTACHED_FILE: u64 = 4;
 /// The file that `op::REOPEN` opened, shared with the guest.
 pub const ATTACHED_INPUT: u64 = 8;
+/// The domain's user and mount namespaces.
+pub const ATTACHED_NAMESPACES: u64 = 16;
 
 /// Positions in the words of [`INIT_ENDED`].
 pub mod ended {

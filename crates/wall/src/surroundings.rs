@@ -31,6 +31,8 @@ pub struct Surroundings {
     pub asks: Option<Duration>,
     /// It may be granted more while it runs, by whoever may operate it.
     pub grantable: bool,
+    /// The host's paths that are used outside of the wall: no such grant lets it change what they lead to.
+    pub relied: Vec<PathBuf>,
     /// What happens is written down ([`crate::Streams::journal`]).
     pub tells: bool,
 }
@@ -60,6 +62,7 @@ impl Surroundings {
             watch: false,
             asks: None,
             grantable: false,
+            relied: Vec::new(),
             tells: false,
         }
     }

@@ -97,14 +97,26 @@ impl Request {
     ///
     /// When there is none, or the guest could change what palisade uses outside the wall, now or the next time.
     pub(super) fn plan_on(&self, machine: &Machine) -> anyhow::Result<Plan> {
-        let plan = make_plan(&Spec::new(
-            &self.policy,
-            &self.command,
-            machine,
-            &self.surroundings,
-        ))?;
+        let mut surroundings = self.surroundings.clone();
+        if surroundings.grantable || surroundings.asks.is_some() {
+            surroundings.relied = self.relied()?;
+        }
+        let (policy, command) = (&self.policy, &self.command);
+        let plan = make_plan(&Spec::new(policy, command, machine, &surroundings))?;
         self.refuse_reach(plan.view())?;
         Ok(plan)
+    }
+
+    /// What of the host's is used outside of the wall: [`Request::refuse_reach`] asks of each whether the guest could change it.
+    fn relied(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let named = [&self.policy_file, &self.report, &self.events, &self.asker];
+        let named = named.into_iter().flatten();
+        let named = named.chain(self.env_files.paths()).map(std::path::absolute);
+        let named = named.collect::<Result<Vec<_>, _>>();
+        let mut relied = named.context("host: cannot tell the working directory")?;
+        relied.extend(programs::relied_on());
+        relied.extend(cache::usual_paths().into_iter().flatten());
+        Ok(relied)
     }
 
     fn refuse_reach(&self, view: &dyn View) -> anyhow::Result<()> {

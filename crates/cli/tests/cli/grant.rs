@@ -49,7 +49,7 @@ for line in sys.stdin:
 ";
 
 /// A guest that runs.
-struct Guest {
+pub(super) struct Guest {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
@@ -57,7 +57,7 @@ struct Guest {
 }
 
 impl Guest {
-    fn start(fixture: &Fixture, flags: &[&str], script: &str) -> Self {
+    pub(super) fn start(fixture: &Fixture, flags: &[&str], script: &str) -> Self {
         let words = ["run", "--report", "report.json"].iter().chain(flags);
         let words = words
             .copied()
@@ -81,7 +81,7 @@ impl Guest {
         guest
     }
 
-    fn says(&mut self, line: &str) {
+    pub(super) fn says(&mut self, line: &str) {
         self.stdin
             .as_mut()
             .unwrap()
@@ -89,7 +89,7 @@ impl Guest {
             .unwrap();
     }
 
-    fn hears(&mut self) -> String {
+    pub(super) fn hears(&mut self) -> String {
         read_line(&mut self.stdout).trim_end().to_owned()
     }
 
@@ -98,7 +98,12 @@ impl Guest {
         self.hears()
     }
 
-    fn ends(mut self) -> Outcome {
+    /// The palisade that runs it.
+    pub(super) fn palisade(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn ends(mut self) -> Outcome {
         drop(self.stdin.take());
         super::fixture::finish(self.child, &[])
     }
@@ -116,7 +121,7 @@ fn server() -> u16 {
     port
 }
 
-fn operate(fixture: &Fixture, verb: &str, guest: &Guest, flags: &[&str]) -> Outcome {
+pub(super) fn operate(fixture: &Fixture, verb: &str, guest: &Guest, flags: &[&str]) -> Outcome {
     let id = guest.id.to_string();
     let words = [verb, &id].into_iter().chain(flags.iter().copied());
     fixture.palisade(words).run()
@@ -355,8 +360,12 @@ fn what_takes_a_start_is_refused(fixture: &Fixture) {
 
 fn what_is_no_grant_is_refused(fixture: &Fixture) {
     let guest = Guest::start(fixture, &["--grantable"], TRIES);
-    for flags in [&["--connect", "example.com"][..], &[]] {
-        operate(fixture, "grant", &guest, flags).refuses(&["--connect"]);
+    for flags in [&["--connect", "example.com"][..], &["--read", "~/x"], &[]] {
+        let flag = flags
+            .first()
+            .copied()
+            .unwrap_or("--connect, --listen, --read, --write is missing");
+        operate(fixture, "grant", &guest, flags).refuses(&[flag]);
     }
     guest.ends().is(0);
 }

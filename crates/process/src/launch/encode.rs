@@ -72,6 +72,9 @@ pub(super) fn encode_steps(
             if let (Step::LeaveHost { .. }, Some(reopened)) = (step, reopened) {
                 write_reopened(&mut writer, reopened);
             }
+            if matches!(step, Step::LeaveHost { .. }) && plan.is_granted_files() {
+                writer.u32(op::NAMESPACES);
+            }
             write_step(&mut writer, step, attached(index), plan.keeps(step));
         }
         if !plan.meeting_places.is_empty() {

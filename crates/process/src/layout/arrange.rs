@@ -86,7 +86,7 @@ impl Layout {
     }
 
     /// A mount point behind a symlink of the system view would lie somewhere else.
-    fn refuse_links(&self, guest: &Path) -> Result<(), PlanError> {
+    pub(super) fn refuse_links(&self, guest: &Path) -> Result<(), PlanError> {
         match guest
             .ancestors()
             .skip(1)
@@ -109,7 +109,7 @@ impl Layout {
         Attributes::NOSUID | Attributes::NODEV | noexec
     }
 
-    fn attributes(&self, guest: &Path, source: &HostPath) -> Attributes {
+    pub(super) fn attributes(&self, guest: &Path, source: &HostPath) -> Attributes {
         if source.found.kind == Kind::Device {
             // Read-only keeps its mode and owner; reading and writing a device are not affected.
             return Attributes::RDONLY | Attributes::NOSUID | Attributes::NOEXEC;

@@ -79,7 +79,7 @@ impl Layout {
 }
 
 /// What to guard in a folder of the host's: it may be a checkout, or a repository itself.
-fn of_folder(host: &dyn Host, folder: &Path) -> Vec<PathBuf> {
+pub(super) fn of_folder(host: &dyn Host, folder: &Path) -> Vec<PathBuf> {
     let git = folder.join(".git");
     match host.kind_and_mode(&git) {
         Ok((Kind::Folder, _)) => of_repository(host, &git),

@@ -29,6 +29,8 @@ impl Layout {
             implied: BTreeSet::new(),
             absent: Vec::new(),
             root: None,
+            grows: false,
+            keeps_git: policy.grants.guard,
         };
         for folder in PRIVATE_FOLDERS {
             layout
@@ -141,7 +143,11 @@ impl Layout {
         }
     }
 
-    fn add_grant(&mut self, grant: &FileGrant, host: &dyn Host) -> Result<(), PlanError> {
+    pub(super) fn add_grant(
+        &mut self,
+        grant: &FileGrant,
+        host: &dyn Host,
+    ) -> Result<(), PlanError> {
         let guest = grant.guest_path().to_path_buf();
         match grant.access {
             Access::Read | Access::ReadIfThere | Access::Write => {

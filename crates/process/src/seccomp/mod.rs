@@ -46,5 +46,5 @@ pub use describe::Description;
 pub use filter::{Action, Argument, Case, Check, Expect, Filter, Rule, Test, Width, int, long};
 pub use instruction::Instruction;
 pub use sockets::HostNetwork;
-pub(crate) use supervisor::{broker, maker, supervisor};
+pub(crate) use supervisor::{broker, holder, maker, supervisor};
 pub use syscalls::call_name;

@@ -102,6 +102,46 @@ pub(crate) fn maker() -> Filter {
     filter
 }
 
+/// For who mounts more of the host's into a domain (`sys/keeper/holder.rs`): what its supervisor names, and at no other word. As
+/// root it makes the user namespaces by which files are shown as the guest's.
+pub(crate) fn holder(is_root: bool) -> Filter {
+    let mut filter = Filter::new(EPERM);
+    let always = [
+        SYS_recvmsg,
+        SYS_sendmsg,
+        SYS_close,
+        SYS_exit,
+        SYS_exit_group,
+        SYS_restart_syscall,
+        SYS_openat,
+        SYS_openat2,
+        SYS_statx,
+        SYS_open_tree,
+        SYS_mount_setattr,
+        SYS_move_mount,
+        SYS_mkdirat,
+        SYS_chdir,
+        SYS_fchdir,
+        SYS_umount2,
+    ];
+    let of_root = [
+        SYS_clone3,
+        SYS_clone,
+        SYS_ppoll,
+        SYS_write,
+        SYS_pidfd_send_signal,
+        SYS_setfsuid,
+        SYS_setfsgid,
+    ];
+    let of_root = of_root.iter().filter(|_| is_root);
+    for call in always.iter().chain(of_root) {
+        set(&mut filter, *call, ALLOW);
+    }
+    let mounts = int(1).one_of([CLONE_NEWNS as u64]);
+    set(&mut filter, SYS_setns, only([mounts]));
+    filter
+}
+
 /// What [`broker`] allows beside the common part.
 #[rustfmt::skip]
 const FOR_GUESTS: &[c_long] = &[

@@ -74,6 +74,9 @@ pub const GUARD: u32 = 30;
 /// device major, device minor, inode (low, high), offset (low, high), path. Not a step of the plan:
 /// it does not count as an item.
 pub const REOPEN: u32 = 31;
+/// Open the domain's user and mount namespaces, for who mounts more into it while it runs: init gives up the right to have them
+/// opened. Not a step of the plan: it does not count as an item.
+pub const NAMESPACES: u32 = 36;
 /// A pair of connected sockets of the domain's own, one end in place of standard streams: mask of
 /// those.
 pub const PAIR: u32 = 32;

@@ -10,7 +10,7 @@ mod meeting_places;
 mod observe;
 mod perform;
 mod reap;
-mod root;
+pub(crate) mod root;
 mod streams;
 mod terminal;
 
@@ -206,6 +206,7 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
         setup.pivot_ns,
         kernel::monotonic_ns(),
     ]);
+    let [user, mounts] = setup.namespaces.map_or([None; 2], |both| both.map(Some));
     let offered = [
         (
             wire::ATTACHED_TERMINAL,
@@ -216,6 +217,8 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
             (setup.listener).filter(|_| setup.notifies != wire::notifies::INIT),
         ),
         (wire::ATTACHED_FILE, setup.kept_file),
+        (wire::ATTACHED_NAMESPACES, user),
+        (wire::ATTACHED_NAMESPACES, mounts),
     ];
     let mut fds = [-1; MOST_TOLD];
     let mut count = 0;
@@ -248,4 +251,4 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
 }
 
 /// What init offers of its own, an input, and both ends of a pair for each stream.
-const MOST_TOLD: usize = 3 + 1 + 2 * guest::STANDARD_STREAMS;
+const MOST_TOLD: usize = 5 + 1 + 2 * guest::STANDARD_STREAMS;

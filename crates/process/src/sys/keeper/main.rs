@@ -27,6 +27,7 @@ compile_error!("the process wall speaks the x86-64 Linux system call ABI only");
 
 mod clean;
 mod door;
+mod holder;
 mod init;
 mod kernel;
 mod maker;

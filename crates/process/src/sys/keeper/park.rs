@@ -3,7 +3,7 @@
 use crate::{
     CONTROL, During, Failure, SUPERVISOR,
     clean::List,
-    door, failed,
+    door, failed, holder,
     init::{self, launch},
     kernel, maker, privileges,
     quotas::Quotas,
@@ -166,6 +166,10 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
         }
         wire::KEEPER_MAKER => {
             maker::begin(&request, fds);
+            Ok(())
+        }
+        wire::KEEPER_HOLDER => {
+            holder::begin(&request, fds);
             Ok(())
         }
         wire::KEEPER_MAP_IDS => map_ids(&request),
@@ -334,21 +338,9 @@ fn write_proc(pid: i32, name: &[u8], content: &[u8]) -> Result<()> {
     written.map(drop)
 }
 
-/// A user namespace that maps one disk owner to one host user, held by its descriptor alone.
 fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
     let [disk_uid, disk_gid, host_uid, ..] = request.words;
-    let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER, None).during(Step::Clone, 2)?
-    else {
-        // Waits to be killed: the descriptor keeps the namespace, not the process.
-        loop {
-            let _ = kernel::poll(&mut [], None);
-        }
-    };
-    let opened = write_maps(pid, [disk_uid, disk_gid], [host_uid; 2], false)
-        .and_then(|()| open_namespace(pid, b"user"));
-    kernel::pidfd_kill(pidfd);
-    kernel::close(pidfd);
-    let namespace = opened.during(Step::MapIds, 1)?;
+    let namespace = make_map([disk_uid, disk_gid], host_uid)?;
     send_record(
         CONTROL,
         &Record {
@@ -359,6 +351,25 @@ fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
     );
     kernel::close(namespace);
     Ok(())
+}
+
+/// A user namespace that maps one disk owner to one host user, held by its descriptor alone.
+pub(crate) fn make_map(
+    owner: [u64; 2],
+    host_uid: u64,
+) -> core::result::Result<Fd, Failure> {
+    let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER, None).during(Step::Clone, 2)?
+    else {
+        // Waits to be killed: the descriptor keeps the namespace, not the process.
+        loop {
+            let _ = kernel::poll(&mut [], None);
+        }
+    };
+    let opened = write_maps(pid, owner, [host_uid; 2], false)
+        .and_then(|()| open_namespace(pid, b"user"));
+    kernel::pidfd_kill(pidfd);
+    kernel::close(pidfd);
+    opened.during(Step::MapIds, 1)
 }
 
 fn open_namespace(pid: i32, kind: &[u8]) -> Result<Fd> {

@@ -39,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) devpts: Option<Fd>,
     /// A file of the root that the supervisor writes anew now and then.
     pub(crate) kept_file: Option<Fd>,
+    /// Its user and mount namespaces, for who mounts more into it.
+    pub(crate) namespaces: Option<[Fd; 2]>,
     /// Where inotify(7) tells that what a mount stands on has been moved.
     pub(crate) moves: Option<Fd>,
     pub(crate) guard: Option<guard::Guard>,
@@ -177,6 +179,7 @@ impl Default for Setup {
             own_proc: None,
             devpts: None,
             kept_file: None,
+            namespaces: None,
             moves: None,
             guard: None,
             meeting_places: MeetingPlaces::default(),
@@ -277,7 +280,7 @@ pub(crate) fn perform(mut reader: Reader, setup: &mut Setup) -> Result<(), Failu
     while !reader.is_empty() {
         let item = setup.items;
         let operation = reader.u32().during(Step::DecodeLaunch, item)?;
-        setup.items += u32::from(operation != op::REOPEN);
+        setup.items += u32::from(operation != op::REOPEN && operation != op::NAMESPACES);
         perform_one(operation, &mut reader, setup, item)?;
     }
     Ok(())
@@ -299,6 +302,7 @@ fn perform_one(
         op::ATTACH => root::attach(reader, setup, item),
         op::REMOUNT => root::remount(reader, setup, item),
         op::REOPEN => streams::reopen(reader, setup, item),
+        op::NAMESPACES => root::open_namespaces(setup, item),
         op::PAIR => streams::pair(reader, setup, item),
         op::PROC => root::mount_proc(reader, setup, item),
         op::OWN_PROC => root::open_proc(setup, item),

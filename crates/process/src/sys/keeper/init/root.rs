@@ -10,7 +10,7 @@ use crate::{During, Failure, kernel, message::Reader, text::Text, wire::Step};
 use kernel::{CStr, Errno, Fd, MountAttr, c};
 
 pub(crate) const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
-const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;
+pub(crate) const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;
 
 fn root_of(setup: &Setup, item: u32) -> Result<Fd, Failure> {
     setup
@@ -243,6 +243,15 @@ pub(crate) fn mount_proc(reader: &mut Reader, setup: &Setup, item: u32) -> Resul
     let mount = make_proc().during(Step::MountProc, item)?;
     put(setup, mount, target, item)?;
     kernel::close(mount);
+    Ok(())
+}
+
+/// User and mounts, as long as the host's `/proc` is there.
+pub(crate) fn open_namespaces(setup: &mut Setup, item: u32) -> Result<(), Failure> {
+    let open = |path| kernel::open(kernel::AT_FDCWD, path, 0, 0);
+    let user = open(c!("/proc/self/ns/user")).during(Step::Enter, item)?;
+    let mounts = open(c!("/proc/self/ns/mnt")).during(Step::Enter, item)?;
+    setup.namespaces = Some([user, mounts]);
     Ok(())
 }
 

@@ -158,6 +158,18 @@ pub(crate) fn own_descriptors() -> Result<()> {
     unsafe { call!(number::UNSHARE, CLONE_FILES).map(drop) }
 }
 
+/// From here on it has a copy of the mounts that it had.
+pub(crate) fn own_mounts() -> Result<()> {
+    // SAFETY: takes a number only.
+    unsafe { call!(number::UNSHARE, CLONE_NEWNS).map(drop) }
+}
+
+/// Moves this process into an open namespace of one kind, a `CLONE_NEW*` number.
+pub(crate) fn enter_namespace(namespace: Fd, kind: u64) -> Result<()> {
+    // SAFETY: takes numbers only.
+    unsafe { call!(number::SETNS, namespace, kind).map(drop) }
+}
+
 /// Sleeps while the word has this value; may wake for no reason.
 fn wait_while(word: &AtomicU32, value: u32) {
     const FUTEX_WAIT: usize = 0;

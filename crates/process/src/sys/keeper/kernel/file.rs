@@ -251,8 +251,13 @@ pub(crate) fn keep_on_exec(fd: Fd) -> Result<()> {
 
 /// Closes every descriptor from `first` on.
 pub(crate) fn close_from(first: Fd) -> Result<()> {
+    close_range(first, Fd::MAX)
+}
+
+/// Closes these and all between them.
+pub(crate) fn close_range(first: Fd, last: Fd) -> Result<()> {
     // SAFETY: no pointer.
-    unsafe { call!(number::CLOSE_RANGE, first, u32::MAX, 0).map(drop) }
+    unsafe { call!(number::CLOSE_RANGE, first, last, 0).map(drop) }
 }
 
 /// `ioctl` whose argument is a number or a structure of the caller's.

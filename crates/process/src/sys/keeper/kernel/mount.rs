@@ -6,6 +6,9 @@ pub(crate) const MOUNT_ATTR_RDONLY: u64 = 1;
 pub(crate) const MOUNT_ATTR_NOSUID: u64 = 2;
 pub(crate) const MOUNT_ATTR_NODEV: u64 = 4;
 pub(crate) const MOUNT_ATTR_NOEXEC: u64 = 8;
+pub(crate) const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+
+const MNT_DETACH: usize = 2;
 
 pub(crate) const MS_PRIVATE: u64 = 1 << 18;
 
@@ -142,8 +145,14 @@ pub(crate) fn pivot_root_here() -> Result<()> {
     unsafe { call!(number::PIVOT_ROOT, here, here).map(drop) }
 }
 
+/// What is mounted at a name in the working directory.
+pub(crate) fn detach(name: CStr) -> Result<()> {
+    const UMOUNT_NOFOLLOW: usize = 8;
+    // SAFETY: the name is NUL-terminated and borrowed for the call.
+    unsafe { call!(number::UMOUNT2, name.pointer(), MNT_DETACH | UMOUNT_NOFOLLOW).map(drop) }
+}
+
 pub(crate) fn detach_here() -> Result<()> {
-    const MNT_DETACH: usize = 2;
     // SAFETY: the path is a literal.
     unsafe { call!(number::UMOUNT2, c!(".").pointer(), MNT_DETACH).map(drop) }
 }

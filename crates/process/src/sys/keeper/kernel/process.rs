@@ -80,6 +80,16 @@ pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<()> {
     }
 }
 
+/// Whose files this process makes from here on, and as whom it is asked for rights on them (setfsuid(2)). Of another id than
+/// root's it has no right beyond those of that user.
+pub(crate) fn set_file_ids(uid: u32, gid: u32) {
+    // SAFETY: takes numbers only; both give the former id and never fail.
+    unsafe {
+        let _ = call!(number::SETFSGID, gid);
+        let _ = call!(number::SETFSUID, uid);
+    }
+}
+
 pub(crate) fn drop_capabilities() -> Result<()> {
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0u32; 6];

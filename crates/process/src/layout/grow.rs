@@ -1,0 +1,196 @@
+//! A further grant of a file or folder, to a guest that runs.
+//!
+//! It is one mount, and nothing that was there before changes: no other mount is covered, and nothing that was granted for writing is
+//! taken away. What takes more than that, takes a start.
+
+use super::{HostPath, Layout, MountPoint, arrange, guard};
+use crate::{
+    host::{Found, Host, Kind},
+    plan_error::PlanError,
+    reach::Reach,
+    steps::Attributes,
+};
+use palisade_policy::{Access, FileGrant, Grants, Policy, PolicyError};
+use palisade_wall::Relied;
+use std::path::{Path, PathBuf};
+
+/// Why a guest that runs cannot be granted something.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub(crate) enum GrowError {
+    #[error("{0} takes a start of the guest")]
+    TakesAStart(&'static str),
+    #[error("{} is granted already", .0.display())]
+    IsGranted(PathBuf),
+    #[error("{} is protected", .0.display())]
+    IsProtected(PathBuf),
+    #[error("{} is granted for writing, and a grant takes nothing away", .0.display())]
+    TakesAway(PathBuf),
+    #[error("{} lies below it, which the guest has already: name what it lacks", .0.display())]
+    Covers(PathBuf),
+    #[error("the guest has its own {}: grant it at another path with PATH:GUEST", .0.display())]
+    IsOfTheDomain(PathBuf),
+    #[error("the guest can change what {} leads to: name it by a path that leads through nothing of the guest's", .0.display())]
+    IsChangeable(PathBuf),
+    #[error("git executes what lies in {}, so palisade would keep it from the guest, which takes a start", .0.display())]
+    HoldsGit(PathBuf),
+    #[error("the guest could change {}, which is used outside of the wall", .0.display())]
+    IsReliedOn(PathBuf),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// What a grant takes: one mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Growth {
+    /// Where, inside.
+    pub(crate) guest: PathBuf,
+    pub(crate) found: Found,
+    pub(crate) attributes: Attributes,
+    /// Whose files the guest shall own inside, where palisade runs as root.
+    pub(crate) owner: Option<(u32, u32)>,
+    /// Its permission bits let anybody use it.
+    pub(crate) open_to_all: bool,
+    /// A place to mount on may have to be made: all that leads there is the domain's own.
+    pub(crate) may_make: bool,
+}
+
+impl Layout {
+    /// More may be granted while the guest runs. What holds a guest that writes to the host's disk, and meets its sockets there,
+    /// has to be there from the start.
+    pub(crate) fn may_grow(&mut self) {
+        self.grows = true;
+    }
+
+    /// The same with one grant more, for a guest that runs behind this one. `relied` is used outside of the wall.
+    ///
+    /// # Errors
+    ///
+    /// When that is more than a mount, or cannot be granted at any time.
+    pub(crate) fn grown(
+        &self,
+        grant: &FileGrant,
+        relied: &[PathBuf],
+        host: &dyn Host,
+    ) -> Result<(Self, Growth), GrowError> {
+        let guest = grant.guest_path();
+        refuse_what_takes_a_start(grant)?;
+        alone(grant).validate()?;
+        let mut grown = self.clone();
+        grown.add_grant(grant, host)?;
+        let Some(MountPoint::Host(source)) = grown.mount_points.get(guest) else {
+            return Err(GrowError::TakesAStart("this"));
+        };
+        let source = source.clone();
+        if !matches!(source.found.kind, Kind::File | Kind::Folder) {
+            return Err(GrowError::TakesAStart("a socket or a FIFO"));
+        }
+        self.refuse_links(guest)?;
+        // Where the guest can write, it chooses what a path leads to.
+        let is_own = self.host_path(guest).as_ref() == Some(&source.found.canonical);
+        if !is_own && Reach::new(self, host).can_change(&Relied::Place(grant.host.clone())) {
+            return Err(GrowError::IsChangeable(grant.host.clone()));
+        }
+        self.refuse_what_is_there(guest, &source)?;
+        let around = self.host_path(guest.parent().unwrap_or(guest));
+        if let Some(around) = &around {
+            let point = around.join(guest.file_name().unwrap_or_default());
+            arrange::check_place(host, guest, &point, source.found.kind)?;
+        }
+        if source.writable {
+            self.refuse_guards(host, &source.found)?;
+            let reach = Reach::new(&grown, host);
+            if let Some(relied) = reach.find(relied.iter().cloned().map(Relied::Content)) {
+                return Err(GrowError::IsReliedOn(relied.into_path()));
+            }
+            reach.refuse_second_names()?;
+        }
+        let growth = Growth {
+            guest: guest.into(),
+            attributes: grown.attributes(guest, &source),
+            owner: arrange::owner_to_map(host, &source),
+            open_to_all: arrange::is_open_to_all(&source.found, source.writable),
+            may_make: around.is_none(),
+            found: source.found,
+        };
+        Ok((grown, growth))
+    }
+
+    /// The same without what lies at a path, where there is what there was before.
+    pub(crate) fn put_back(&mut self, guest: &Path, before: &Self) {
+        match before.mount_points.get(guest) {
+            Some(place) => drop(self.mount_points.insert(guest.into(), place.clone())),
+            None => drop(self.mount_points.remove(guest)),
+        }
+    }
+
+    fn refuse_what_is_there(&self, guest: &Path, wanted: &HostPath) -> Result<(), GrowError> {
+        let mut places = self.mount_points.keys().chain(self.ipc.iter());
+        let below = places.find(|place| *place != guest && place.starts_with(guest));
+        if let Some(below) = below {
+            return Err(GrowError::Covers(below.clone()));
+        }
+        let own = || Err(GrowError::IsOfTheDomain(guest.into()));
+        match self.nearest(guest.ancestors()) {
+            Some((_, MountPoint::Host(host))) if host.granted && host.writable => {
+                let is_same = self.host_path(guest).as_ref() == Some(&wanted.found.canonical);
+                match wanted.writable && is_same {
+                    true => Err(GrowError::IsGranted(guest.into())),
+                    false => Err(GrowError::TakesAway(guest.into())),
+                }
+            }
+            Some((_, MountPoint::Host(host))) if host.granted => {
+                let is_same = self.host_path(guest).as_ref() == Some(&wanted.found.canonical);
+                match !wanted.writable && is_same {
+                    true => Err(GrowError::IsGranted(guest.into())),
+                    false => Ok(()),
+                }
+            }
+            Some((_, MountPoint::Host(_))) => Ok(()),
+            Some((place, MountPoint::Private)) if place == guest => own(),
+            // Landlock lets the guest make sockets and FIFOs wherever it may in such a folder.
+            Some((_, MountPoint::Private)) if wanted.writable => Err(GrowError::TakesAStart(
+                "to write below the guest's own /tmp or /dev/shm",
+            )),
+            Some((_, MountPoint::Private)) | None => Ok(()),
+            Some((_, MountPoint::Protected)) => Err(GrowError::IsProtected(guest.into())),
+            Some((_, MountPoint::Own | MountPoint::Executable)) => own(),
+        }
+    }
+
+    fn refuse_guards(&self, host: &dyn Host, found: &Found) -> Result<(), GrowError> {
+        let is_guarded = self.keeps_git && found.kind == Kind::Folder;
+        let mut guards = is_guarded
+            .then(|| guard::of_folder(host, &found.canonical))
+            .into_iter()
+            .flatten();
+        guards
+            .next()
+            .map_or(Ok(()), |path| Err(GrowError::HoldsGit(path)))
+    }
+}
+
+/// A policy of nothing else.
+fn alone(grant: &FileGrant) -> Policy {
+    Policy {
+        grants: Grants {
+            files: vec![grant.clone()],
+            ..Grants::nothing()
+        },
+        ..Policy::default()
+    }
+}
+
+fn refuse_what_takes_a_start(grant: &FileGrant) -> Result<(), GrowError> {
+    let what = match grant.access {
+        _ if grant.is_root() => "a root",
+        Access::Read | Access::Write => return Ok(()),
+        Access::ReadIfThere => "what may be missing",
+        Access::Protect => "--protect",
+        Access::Exec => "--exec",
+        Access::Ipc => "--ipc",
+    };
+    Err(GrowError::TakesAStart(what))
+}
