@@ -195,6 +195,9 @@ pub(crate) struct AskArgs {
     /// Ask whoever listens at the local socket PATH, by the same lines
     #[arg(long, value_name = "PATH", group = "asker", value_hint = ValueHint::FilePath)]
     pub(crate) ask_socket: Option<PathBuf>,
+    /// Ask about files that no grant covers, too: each call that names one takes longer
+    #[arg(long, requires = "asker")]
+    pub(crate) ask_files: bool,
     /// No answer for so long means no
     #[arg(long, value_name = "TIME", value_parser = palisade_policy::value::parse_duration, default_value = "2m")]
     pub(crate) ask_time: Duration,

@@ -5,6 +5,7 @@
 
 mod cli {
     pub(crate) mod ask;
+    pub(crate) mod ask_files;
     pub(crate) mod bad_input;
     pub(crate) mod bench;
     pub(crate) mod cleanup;
@@ -70,6 +71,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 /// All cases, by the module they stand in.
 const MODULES: &[(&str, &[Case])] = &[
     ("ask", cli::ask::CASES),
+    ("ask_files", cli::ask_files::CASES),
     ("bad_input", cli::bad_input::CASES),
     ("bench", cli::bench::CASES),
     ("cleanup", cleanup::CASES),

@@ -48,7 +48,7 @@ mod room;
 
 use crate::{
     confine::Kept,
-    grants::{Change, Changed, NOT_GRANTABLE},
+    grants::{Change, Changed, NOT_GRANTABLE, files::Files},
     layout::Layout,
     machine::Machine,
     parts::Parts,
@@ -251,6 +251,7 @@ impl Prepared {
         plan: &Plan,
         (socket, layout): (&Arc<OwnedFd>, Option<Arc<Layout>>),
         maker: Maker,
+        files: Option<&Arc<Files>>,
     ) -> io::Result<Broker> {
         maker.begin()?;
         let walls = Kept::of_broker(plan.is_watched()).walls(None);
@@ -262,7 +263,13 @@ impl Prepared {
                 let journal = self.journal.clone();
                 let (channel, patience) = (self.questions, plan.asks.unwrap_or_default());
                 let begun = Asking::new(channel, patience, Arc::clone(&asker), journal)?;
-                asking = Some(Arc::new(begun));
+                let begun = Arc::new(begun);
+                if let (true, Some(files), Some(watched)) = (plan.asks_files, files, &plan.watched)
+                {
+                    let files = Arc::clone(files);
+                    ask::files::begin(&begun, files, watched.clone(), self.landlock_abi)?;
+                }
+                asking = Some(begun);
             }
             if let Some(prepared) = self.proxy {
                 let seen = &self.observations;
@@ -355,6 +362,13 @@ impl Broker {
             )
         });
         Changed::of(given.chain(revoked))
+    }
+
+    /// Files were granted, or taken back.
+    pub(crate) fn files_changed(&self, files: &Files) {
+        if let Some(asking) = &self.shared.asking {
+            asking.files_changed(files);
+        }
     }
 
     /// Has all begun now that the keeper may be asked for later.
@@ -665,9 +679,14 @@ impl Answers {
             Answer::Result(result) => self.shared.repeated.answer(listener, call, result),
             Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
             Answer::Later(wait) => self.pending.push(call, wait),
-            Answer::Held(_) if self.held.len() >= MOST_HELD => {
+            Answer::Held(ticket) if self.held.len() >= MOST_HELD => {
                 if let Some(asking) = &self.shared.asking {
                     asking.count_unasked();
+                }
+                // The kernel has its own answer.
+                if ticket.is_of_files() {
+                    let _ = notify::let_continue(listener, call.id);
+                    return;
                 }
                 self.shared
                     .repeated

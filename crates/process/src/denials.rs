@@ -2,6 +2,8 @@
 
 mod files;
 
+pub(crate) use files::{advised, advised_around};
+
 use crate::{
     broker::{Notes, Observed},
     cgroup,

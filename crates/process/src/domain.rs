@@ -114,7 +114,7 @@ pub struct Domain {
     observed: Observed,
     watched: Option<Watched>,
     /// Files that are granted while it runs.
-    files: Option<Files>,
+    files: Option<Arc<Files>>,
     /// What happens to it is told here.
     journal: Option<Arc<Journal>>,
     told_wall: &'static str,
@@ -232,7 +232,7 @@ impl Domain {
         self
     }
 
-    pub(crate) fn with_files(mut self, files: Option<Files>) -> Self {
+    pub(crate) fn with_files(mut self, files: Option<Arc<Files>>) -> Self {
         self.files = files;
         self
     }
@@ -436,7 +436,11 @@ impl Domain {
             .revoke
             .iter()
             .map(|flag| (flag, files.take_back(flag)));
-        Changed::of(given.chain(taken))
+        let changed = Changed::of(given.chain(taken));
+        if let Some(broker) = &self.broker {
+            broker.files_changed(files);
+        }
+        changed
     }
 
     fn understand(&mut self, record: Option<Record>) -> Event {
@@ -563,7 +567,7 @@ impl Domain {
 
     /// What of the files that a watched guest asked for the host has.
     fn look_for_files(&mut self) {
-        let grown = self.files.as_ref().map(Files::layout);
+        let grown = self.files.as_ref().map(|files| files.layout());
         let layout = grown.as_ref().or(self.layout.as_deref());
         if let (Some(watched), Some(layout)) = (&self.watched, layout) {
             let mut notes = std::mem::take(&mut self.observed.files);

@@ -331,19 +331,19 @@ impl Launcher {
         let flow = ready
             .begin(input, pairs, self.parts, self.machine.landlock_abi)
             .map_err(LaunchError::Relay)?;
+        let files = namespaces.map(|(user, mounts)| {
+            self.files_of(&domain, plan, [user.as_fd(), mounts.as_fd()], journal)
+        });
+        let files = files.transpose()?.flatten().map(Arc::new);
         let broker = listener
             .zip(network.zip(maker))
             .map(|(listener, (network, maker))| {
                 let init = (domain.socket(), domain.layout().cloned());
-                network.start(listener, hosts_file, plan, init, maker)
+                network.start(listener, hosts_file, plan, init, maker, files.as_ref())
             })
             .transpose()
             .map_err(LaunchError::Broker)?;
         domain.held().sweep(plan);
-        let files = namespaces.map(|(user, mounts)| {
-            self.files_of(&domain, plan, [user.as_fd(), mounts.as_fd()], journal)
-        });
-        let files = files.transpose()?.flatten();
         let domain = domain.with_broker(broker).with_files(files);
         Ok(domain.with_streams(flow))
     }

@@ -160,6 +160,9 @@ pub struct Plan {
     /// Whoever starts it is asked about what no grant covers, and has so long to answer.
     #[serde(skip)]
     pub(crate) asks: Option<Duration>,
+    /// About files, too.
+    #[serde(skip)]
+    pub(crate) asks_files: bool,
     /// More may be granted while the guest runs.
     #[serde(skip)]
     pub(crate) grantable: bool,
@@ -238,7 +241,8 @@ fn plan_domain(
     if surroundings.inner_port.is_some() && machine.tier == Tier::Bare {
         return Err(PlanError::PortNeedsNamespaces);
     }
-    if surroundings.watch {
+    let watches = surroundings.watch || surroundings.asks_files;
+    if watches {
         calls::refuse_watching(policy, machine)?;
     }
     let grantable = surroundings.grantable || surroundings.asks.is_some();
@@ -319,7 +323,7 @@ fn plan_domain(
         seccomp: Some(Groups {
             cpu_affinity_fixed: share.affinity.is_some(),
             host_network,
-            watched: surroundings.watch,
+            watched: watches,
             ..calls::groups(policy, machine, &layout)
         }),
         network,
@@ -358,10 +362,11 @@ fn plan_domain(
         },
         absent: layout.absent().to_vec(),
         asks: surroundings.asks,
+        asks_files: surroundings.asks_files,
         grantable,
         relied: surroundings.relied.clone(),
         tells: surroundings.tells,
-        watched: surroundings.watch.then(|| Watched {
+        watched: watches.then(|| Watched {
             home: profile::home(surroundings),
             home_inside,
             started_in: (surroundings.cwd.clone())

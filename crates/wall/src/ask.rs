@@ -35,16 +35,19 @@ pub struct Question {
     pub question: u64,
     /// Who tries it. The name is of its own choosing.
     pub process: Process,
-    /// By which call: `connect`, `send`, `bind` or `listen`.
+    /// By which call: `connect`, `send`, `bind` or `listen`; of files by its own name, `openat`.
     pub call: String,
-    /// What about, as a grant names it: `tcp://example.com:443`.
+    /// What about, as a grant names it: `tcp://example.com:443`, or a path of the host's.
     pub target: String,
     /// The name by which the guest found an address that is not public, so that the name alone does not grant it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_by: Option<String>,
+    /// The path that the guest named, where the grant is of another: of the folder around it, of what it has of its user's home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sought: Option<String>,
     /// The flag that would grant it.
     pub grant: String,
-    /// Whether `once` is an answer: what is bound stays so.
+    /// Whether `once` is an answer: what is bound stays so, and what is mounted.
     pub has_once: bool,
     /// Others that wait to be asked about.
     pub waiting: u64,
@@ -133,6 +136,7 @@ mod tests {
             call: "connect".into(),
             target: "tcp://example.com:443".into(),
             found_by: None,
+            sought: None,
             grant: "--connect tcp://example.com:443".into(),
             has_once: true,
             waiting: 0,

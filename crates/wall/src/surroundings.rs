@@ -29,6 +29,8 @@ pub struct Surroundings {
     /// Whoever starts it is asked about what the guest tries on the network and no grant covers, by
     /// [`crate::Streams::questions`]; one that is not answered in this time means no.
     pub asks: Option<Duration>,
+    /// And about files that no grant covers, which takes as long as `watch`.
+    pub asks_files: bool,
     /// It may be granted more while it runs, by whoever may operate it.
     pub grantable: bool,
     /// The host's paths that are used outside of the wall: no such grant lets it change what they lead to.
@@ -61,6 +63,7 @@ impl Surroundings {
             can_freeze: false,
             watch: false,
             asks: None,
+            asks_files: false,
             grantable: false,
             relied: Vec::new(),
             tells: false,

@@ -73,6 +73,7 @@ impl Request {
     /// With questions about what no grant covers, if they are wanted; to this program, if to one.
     pub(super) fn with_questions(mut self, args: &AskArgs, program: Option<&Path>) -> Self {
         self.surroundings.asks = args.is_wanted().then_some(args.ask_time);
+        self.surroundings.asks_files = args.ask_files;
         let asker = program.or(args.ask_socket.as_deref());
         self.asker = asker.map(Path::to_path_buf);
         self

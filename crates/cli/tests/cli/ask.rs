@@ -99,19 +99,19 @@ fn python(fixture: &Fixture, flags: &[&str], script: &str) -> Call {
     fixture.palisade(words.chain(["--", "/usr/bin/python3", "-uc", &script]))
 }
 
-fn report(fixture: &Fixture) -> Value {
+pub(super) fn report(fixture: &Fixture) -> Value {
     serde_json::from_str(&fixture.read("report.json")).unwrap()
 }
 
 /// Listens, and gives each question the next of these words; the last for all that follow.
-struct Asker(JoinHandle<Vec<Value>>);
+pub(super) struct Asker(JoinHandle<Vec<Value>>);
 
 /// Says nothing.
-const SILENCE: &str = "";
+pub(super) const SILENCE: &str = "";
 const HANGS_UP: &str = "hangs up";
 
 impl Asker {
-    fn says(fixture: &Fixture, words: &[&'static str]) -> Self {
+    pub(super) fn says(fixture: &Fixture, words: &[&'static str]) -> Self {
         let mut words = words.to_vec();
         words.reverse();
         let listener = listen(fixture);
@@ -146,12 +146,12 @@ impl Asker {
     }
 
     /// All that it was told.
-    fn told(self) -> Vec<Value> {
+    pub(super) fn told(self) -> Vec<Value> {
         self.0.join().unwrap()
     }
 
     /// What it was asked about.
-    fn targets(self) -> Vec<String> {
+    pub(super) fn targets(self) -> Vec<String> {
         let told = self.told();
         let questions = told.iter().filter(|one| one["type"] == "question");
         let targets = questions.map(|one| one["target"].as_str().unwrap().to_owned());
@@ -160,15 +160,15 @@ impl Asker {
 }
 
 /// Answers when the time has come.
-struct Patient {
-    child: Child,
+pub(super) struct Patient {
+    pub(super) child: Child,
     stdout: BufReader<ChildStdout>,
     stream: UnixStream,
     questions: BufReader<UnixStream>,
 }
 
 impl Patient {
-    fn begin(call: &mut Call, fixture: &Fixture) -> Self {
+    pub(super) fn begin(call: &mut Call, fixture: &Fixture) -> Self {
         let listener = listen(fixture);
         let mut child = call.spawn();
         let (stream, _) = listener.accept().unwrap();
@@ -181,28 +181,28 @@ impl Patient {
     }
 
     /// The next that it is told.
-    fn asked(&mut self) -> Value {
+    pub(super) fn asked(&mut self) -> Value {
         let mut line = String::new();
         self.questions.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
     }
 
-    fn says(&mut self, line: &str) {
+    pub(super) fn says(&mut self, line: &str) {
         writeln!(self.stream, "{line}").unwrap();
     }
 
     /// To the guest.
-    fn types(&mut self, text: &str) {
+    pub(super) fn types(&mut self, text: &str) {
         let stdin = self.child.stdin.as_mut().unwrap();
         stdin.write_all(text.as_bytes()).unwrap();
     }
 
     /// The next line of the guest's.
-    fn reads(&mut self) -> String {
+    pub(super) fn reads(&mut self) -> String {
         super::fixture::read_line(&mut self.stdout)
     }
 
-    fn ends(self) {
+    pub(super) fn ends(self) {
         finish(self.child, &[]).is(0);
     }
 }
@@ -236,18 +236,20 @@ impl Server {
     fn address(&self) -> String {
         format!("tcp://{}", self.listener.local_addr().unwrap())
     }
+
+    /// For [`python`], which prints what came of each.
+    fn is_tried_twice(&self) -> String {
+        format!("for _ in 1, 2: print(reached('127.0.0.1', {}))", self.port)
+    }
 }
 
-fn shows(outcome: &Outcome, text: &str) {
+pub(super) fn shows(outcome: &Outcome, text: &str) {
     assert_eq!(outcome.text(), text, "{outcome:?}");
 }
 
 fn an_address_is_asked_about_once(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &["run"]));
-    let script = format!(
-        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
-        server.port
-    );
+    let script = server.is_tried_twice();
     shows(&python(fixture, &[], &script).run(), "hello\nhello\n");
     let told = asker.told();
     assert_eq!(told.len(), 1, "{told:?}");
@@ -267,10 +269,7 @@ fn an_address_is_asked_about_once(fixture: &Fixture) {
 
 fn no_is_remembered(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &["no"]));
-    let script = format!(
-        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
-        server.port
-    );
+    let script = server.is_tried_twice();
     shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
     assert_eq!(asker.targets(), [server.address()]);
     let report = report(fixture);
@@ -284,10 +283,7 @@ fn no_is_remembered(fixture: &Fixture) {
 
 fn once_is_for_one_call(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &["once", "no"]));
-    let script = format!(
-        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
-        server.port
-    );
+    let script = server.is_tried_twice();
     shows(&python(fixture, &[], &script).run(), "hello\nEACCES\n");
     assert_eq!(asker.targets().len(), 2);
 }
@@ -507,20 +503,14 @@ fn an_asker_in_the_guest_s_reach_is_refused(fixture: &Fixture) {
 
 fn who_hangs_up_says_no(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &[HANGS_UP]));
-    let script = format!(
-        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
-        server.port
-    );
+    let script = server.is_tried_twice();
     shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
     assert_eq!(asker.targets().len(), 1);
 }
 
 fn who_says_nothing_says_no(fixture: &Fixture) {
     let (server, asker) = (Server::start(), Asker::says(fixture, &[SILENCE]));
-    let script = format!(
-        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
-        server.port
-    );
+    let script = server.is_tried_twice();
     let outcome = python(fixture, &["--ask-time", "200ms"], &script).run();
     shows(&outcome, "EACCES\nEACCES\n");
     let told = asker.told();
@@ -549,10 +539,7 @@ fn an_endless_answer_is_none(fixture: &Fixture) {
         Server::start(),
         Asker::says(fixture, &[without_lines, "run"]),
     );
-    let script = format!(
-        "for _ in 1, 2: print(reached('127.0.0.1', {}))",
-        server.port
-    );
+    let script = server.is_tried_twice();
     shows(&python(fixture, &[], &script).run(), "EACCES\nEACCES\n");
     assert_eq!(asker.targets().len(), 1);
 }

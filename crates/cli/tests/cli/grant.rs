@@ -127,6 +127,15 @@ pub(super) fn operate(fixture: &Fixture, verb: &str, guest: &Guest, flags: &[&st
     fixture.palisade(words).run()
 }
 
+/// What is granted so is granted.
+fn gives(fixture: &Fixture, guest: &Guest, where_to: &str) {
+    operate(fixture, "grant", guest, &["--connect", where_to]).is_silent(0);
+}
+
+fn takes(fixture: &Fixture, guest: &Guest, where_to: &str) {
+    operate(fixture, "revoke", guest, &["--connect", where_to]).is(0);
+}
+
 fn at(port: u16) -> String {
     format!("tcp://127.0.0.1:{port}")
 }
@@ -135,7 +144,7 @@ fn what_is_granted_is_reached_until_it_is_taken_back(fixture: &Fixture) {
     let (port, other) = (server(), server());
     let mut guest = Guest::start(fixture, &["--grantable"], TRIES);
     assert_eq!(guest.tries("127.0.0.1", port), "EACCES");
-    operate(fixture, "grant", &guest, &["--connect", &at(port)]).is_silent(0);
+    gives(fixture, &guest, &at(port));
     assert_eq!(guest.tries("127.0.0.1", port), "hello");
     assert_eq!(guest.tries("127.0.0.1", other), "EACCES");
     let revoked = operate(fixture, "revoke", &guest, &["--connect", &at(port)]);
@@ -164,21 +173,9 @@ fn a_name_is_granted(fixture: &Fixture) {
     // Its own network is made by programs that execute each other.
     let mut guest = Guest::begin(&mut in_own_network(fixture, &prepare, &call), |child| child);
     assert_eq!(guest.tries("public.test", 8000), "EACCES");
-    operate(
-        fixture,
-        "grant",
-        &guest,
-        &["--connect", "tcp://public.test:8000"],
-    )
-    .is_silent(0);
+    gives(fixture, &guest, "tcp://public.test:8000");
     assert_eq!(guest.tries("public.test", 8000), "tcp");
-    operate(
-        fixture,
-        "grant",
-        &guest,
-        &["--connect", "tcp://rebound.test:8000"],
-    )
-    .is_silent(0);
+    gives(fixture, &guest, "tcp://rebound.test:8000");
     assert_eq!(guest.tries("rebound.test", 8000), "EACCES", "it is private");
     guest.ends().is(0);
 }
@@ -204,7 +201,7 @@ fn a_network_is_granted(fixture: &Fixture) {
     let port = server();
     let mut guest = Guest::start(fixture, &["--grantable"], TRIES);
     let all = format!("tcp://127.0.0.0/8:{port}");
-    operate(fixture, "grant", &guest, &["--connect", &all]).is_silent(0);
+    gives(fixture, &guest, &all);
     assert_eq!(guest.tries("127.0.0.1", port), "hello");
     guest.ends().is(0);
 }
@@ -220,7 +217,7 @@ fn a_question_is_answered_by_it(fixture: &Fixture) {
     ];
     let mut guest = Guest::start(fixture, &flags, TRIES);
     guest.says(&format!("127.0.0.1 {port}\n"));
-    operate(fixture, "grant", &guest, &["--connect", &at(port)]).is_silent(0);
+    gives(fixture, &guest, &at(port));
     assert_eq!(guest.hears(), "hello");
     guest.ends().is(0);
 }
@@ -240,7 +237,7 @@ fn what_was_answered_is_taken_back(fixture: &Fixture) {
     ];
     let mut guest = Guest::start(fixture, &flags, TRIES);
     assert_eq!(guest.tries("127.0.0.1", port), "hello");
-    operate(fixture, "revoke", &guest, &["--connect", &at(port)]).is(0);
+    takes(fixture, &guest, &at(port));
     assert_eq!(
         guest.tries("127.0.0.1", port),
         "EACCES",
@@ -255,7 +252,7 @@ fn what_is_granted_twice_is_taken_back_at_once(fixture: &Fixture) {
     let mut guest = Guest::start(fixture, &["--grantable"], TRIES);
     let (whole, same) = (at(port), format!("tcp://127.0.0.1:{port}-{port}"));
     for grant in [&whole, &same, &whole] {
-        operate(fixture, "grant", &guest, &["--connect", grant]).is_silent(0);
+        gives(fixture, &guest, grant);
     }
     let part = format!("tcp://localhost:{port}");
     assert_eq!(
@@ -263,7 +260,7 @@ fn what_is_granted_twice_is_taken_back_at_once(fixture: &Fixture) {
         125
     );
     assert_eq!(guest.tries("127.0.0.1", port), "hello");
-    operate(fixture, "revoke", &guest, &["--connect", &same]).is(0);
+    takes(fixture, &guest, &same);
     assert_eq!(guest.tries("127.0.0.1", port), "EACCES");
     guest.ends().is(0);
 }
@@ -275,13 +272,7 @@ fn a_name_of_the_policy_s_is_granted_at_another_port(fixture: &Fixture) {
     let call = fixture.palisade(words.chain(["--", "/usr/bin/python3", "-uc", TRIES]));
     let mut guest = Guest::begin(&mut in_own_network(fixture, &prepare, &call), |child| child);
     assert_eq!(guest.tries("public.test", 8000), "EACCES");
-    operate(
-        fixture,
-        "grant",
-        &guest,
-        &["--connect", "tcp://public.test:8000"],
-    )
-    .is_silent(0);
+    gives(fixture, &guest, "tcp://public.test:8000");
     assert_eq!(guest.tries("public.test", 8000), "tcp");
     guest.ends().is(0);
 }
@@ -295,13 +286,7 @@ fn what_was_given_up_is_not_carried_out(fixture: &Fixture) {
     assert!(refused.stderr.contains("does not answer"), "{refused:?}");
     signal(&guest.child, Signal::CONT);
     // It hears of this one after the other.
-    operate(
-        fixture,
-        "grant",
-        &guest,
-        &["--connect", "tcp://127.0.0.1:9"],
-    )
-    .is_silent(0);
+    gives(fixture, &guest, "tcp://127.0.0.1:9");
     assert_eq!(guest.tries("127.0.0.1", port), "EACCES");
     guest.ends().is(0);
 }
@@ -319,7 +304,7 @@ fn an_answer_that_was_taken_back_is_not_written_down(fixture: &Fixture) {
     let flags = ["--policy", "policy.toml", "--ask-program", "./agrees"];
     let mut guest = Guest::start(fixture, &flags, TRIES);
     assert_eq!(guest.tries("127.0.0.1", port), "hello");
-    operate(fixture, "revoke", &guest, &["--connect", &at(port)]).is(0);
+    takes(fixture, &guest, &at(port));
     guest.ends().is(0);
     assert!(!fixture.read("policy.toml").contains(&port.to_string()));
 }
@@ -336,12 +321,12 @@ for line in sys.stdin:
     print(one.recv(9) if one else 'none', flush=True)
 ";
     let mut guest = Guest::start(fixture, &["--grantable"], script);
-    operate(fixture, "grant", &guest, &["--connect", &at(port)]).is_silent(0);
+    gives(fixture, &guest, &at(port));
     guest.says(&format!("127.0.0.1 {port}\n"));
     let (mut client, _) = listener.accept().unwrap();
     client.write_all(b"one").unwrap();
     assert_eq!(guest.hears(), "b'one'");
-    operate(fixture, "revoke", &guest, &["--connect", &at(port)]).is(0);
+    takes(fixture, &guest, &at(port));
     guest.says("127.0.0.1 2\n");
     client.write_all(b"two").unwrap();
     assert_eq!(guest.hears(), "b'two'");
@@ -448,9 +433,9 @@ for line in sys.stdin:
 fn the_report_and_the_events_have_it(fixture: &Fixture) {
     let port = server();
     let mut guest = Guest::start(fixture, &["--grantable", "--events", "events"], TRIES);
-    operate(fixture, "grant", &guest, &["--connect", &at(port)]).is_silent(0);
+    gives(fixture, &guest, &at(port));
     assert_eq!(guest.tries("127.0.0.1", port), "hello");
-    operate(fixture, "revoke", &guest, &["--connect", &at(port)]).is(0);
+    takes(fixture, &guest, &at(port));
     guest.ends().is(0);
     let report: Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
     let granted = &report["granted"][0];

@@ -16,7 +16,7 @@ use crate::value::{
 /// `Read`, `ReadIfThere` and `Write` bring a host path into the domain. `Exec`, `Ipc` and `Protect` change what
 /// may be done at a place that is already there: they name it as the *guest* sees it, in `host`,
 /// and have no `guest`. [`FileGrant::guest_path`] is right for all six.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileGrant {
     /// What may be done.
     pub access: Access,

@@ -15,15 +15,20 @@
 //! - **No name is looked up before it may be reached.** A guest's own lookups get stand-ins ([`StandIns`]), and connections to
 //!   these are asked about by name.
 
+pub(super) mod files;
 mod way;
 
 use super::small_thread;
-use crate::lock::lock;
+use crate::{
+    grants::files::{Files, flag_of},
+    lock::lock,
+};
+use files::{FileDesk, Sought};
 use palisade_network::{
     Asked as Question, Call, Gate, GiveError, Observations, Process, Reason, Refusal, Resolve,
     StandIns, Target, answer_question, canonical_flag, service::RemoteResolver,
 };
-use palisade_policy::{HostName, Transport};
+use palisade_policy::{FileGrant, HostName, Transport};
 use palisade_wall::{
     Granted,
     ask::{self, Answer, MOST_ANSWER_BYTES, Told, Verdict},
@@ -36,7 +41,7 @@ use rustix::{
 };
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    io,
+    fmt, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::fd::OwnedFd,
     sync::{Arc, Mutex},
@@ -67,6 +72,8 @@ pub(super) enum Wish {
     Name(Transport, HostName, u16),
     /// To bind an address, or to listen there.
     Listen(Transport, SocketAddr),
+    /// To have a file or folder of the host's.
+    File(Box<FileGrant>),
 }
 
 /// What a held call waits for.
@@ -76,6 +83,15 @@ pub(super) enum Ticket {
     Answer(Wish),
     /// A name's addresses.
     Lookup(HostName),
+    /// What the host has at a path.
+    Look(Sought),
+}
+
+impl Ticket {
+    /// Whether a call waits that names files.
+    pub(super) fn is_of_files(&self) -> bool {
+        matches!(self, Self::Look(_) | Self::Answer(Wish::File(_)))
+    }
 }
 
 /// What is known of a wish that no grant covers.
@@ -102,6 +118,8 @@ pub(super) struct Asking {
     bell: OwnedFd,
     begun: Instant,
     journal: Option<Arc<Journal>>,
+    /// What is known of files.
+    files: FileDesk,
     state: Mutex<State>,
 }
 
@@ -113,6 +131,8 @@ struct State {
     refused: HashSet<Wish>,
     /// What was answered with yes. Where that does not open it, it is not asked about again.
     agreed: HashSet<Wish>,
+    /// What was, and is being mounted.
+    giving: HashSet<Wish>,
     /// Allowed for one call that is held, until all that are were looked at.
     once: Vec<Once>,
     /// What was allowed once: the socket and where it goes. It may be asked for again, to hear what became of it.
@@ -134,13 +154,51 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     wish: Wish,
-    call: Call,
+    call: Tried,
     process: Process,
     found_by: Option<HostName>,
+    sought: Option<String>,
     /// Its number, and when, once it is open.
     asked: Option<(u64, Instant)>,
     /// When a call was last seen that waits for it.
     wanted: Instant,
+}
+
+/// By which call.
+#[derive(Clone, Copy, Debug)]
+enum Tried {
+    Network(Call),
+    /// By the kernel's name.
+    Files(&'static str),
+}
+
+/// How somebody came to wish for something.
+#[derive(Debug)]
+struct How<'a> {
+    call: Tried,
+    /// The name that led to an address which is not public.
+    found_by: Option<&'a HostName>,
+    /// The path that was named, where that is not what would be granted.
+    sought: Option<String>,
+}
+
+impl From<Call> for How<'_> {
+    fn from(call: Call) -> Self {
+        Self {
+            call: Tried::Network(call),
+            found_by: None,
+            sought: None,
+        }
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(call) => call.fmt(formatter),
+            Self::Files(name) => formatter.write_str(name),
+        }
+    }
 }
 
 /// An answer for one call of the process that it was asked for.
@@ -166,17 +224,24 @@ impl Wish {
                 format!("{transport}://*:{}", at.port())
             }
             Self::Listen(transport, at) => Target::Address(*transport, *at).to_string(),
+            Self::File(grant) => grant.host.to_string_lossy().into_owned(),
         }
     }
 
-    /// For the report.
-    fn of_call(&self) -> Target {
-        match self {
+    /// For the report, which tells of files otherwise.
+    fn of_call(&self) -> Option<Target> {
+        Some(match self {
             Self::Name(transport, name, port) => Target::Name(*transport, name.clone(), *port),
             Self::Address(transport, to) | Self::Listen(transport, to) => {
                 Target::Address(*transport, *to)
             }
-        }
+            Self::File(_) => return None,
+        })
+    }
+
+    /// Whether it can be allowed for one call alone: what is bound stays so, and what is mounted all see.
+    fn has_once(&self) -> bool {
+        matches!(self, Self::Address(..) | Self::Name(..))
     }
 
     /// Whether it is by now.
@@ -185,6 +250,7 @@ impl Wish {
             Self::Address(transport, to) => gate.connect(*transport, *to).is_ok(),
             Self::Name(transport, name, port) => gate.gives_name(*transport, name, *port),
             Self::Listen(transport, at) => gate.bind(*transport, *at, true).is_ok(),
+            Self::File(_) => false,
         }
     }
 
@@ -192,6 +258,7 @@ impl Wish {
         let flag = match self {
             Self::Listen(..) => "--listen",
             Self::Address(..) | Self::Name(..) => "--connect",
+            Self::File(grant) => return flag_of(grant),
         };
         let text = format!("{flag} {}", self.target());
         canonical_flag(&text).unwrap_or(text)
@@ -220,6 +287,7 @@ impl Asking {
             bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             begun: Instant::now(),
             journal,
+            files: FileDesk::default(),
             state: Mutex::default(),
         })
     }
@@ -251,6 +319,8 @@ impl Asking {
         let mut state = lock(&self.state);
         match ticket {
             Ticket::Lookup(name) => !matches!(state.lookups.get(name), Some(Lookup::Running)),
+            Ticket::Look(sought) => self.files.knows(sought),
+            Ticket::Answer(wish) if state.giving.contains(wish) => false,
             Ticket::Answer(wish) => {
                 let waiting = state.queue.iter_mut().find(|waiting| waiting.wish == *wish);
                 let is_waiting = waiting.is_some();
@@ -262,6 +332,56 @@ impl Asking {
         }
     }
 
+    /// Whether this was answered with yes, or granted otherwise.
+    fn has_agreed(&self, wish: &Wish) -> bool {
+        lock(&self.state).agreed.contains(wish)
+    }
+
+    /// What was answered with yes has been mounted, or could not be.
+    fn given(&self, wish: Wish, is_given: bool) {
+        let mut state = lock(&self.state);
+        state.giving.remove(&wish);
+        match is_given {
+            true => state.agreed.insert(wish),
+            false => state.refused.insert(wish),
+        };
+    }
+
+    /// Whoever may operate the domain has granted files, or taken some back.
+    pub(super) fn files_changed(&self, files: &Files) {
+        let mut state = lock(&self.state);
+        let is_granted = |wish: &Wish| match wish {
+            Wish::File(grant) => Some(files.grants(grant)),
+            _ => None,
+        };
+        for wish in self.files.forget() {
+            match is_granted(&wish) {
+                Some(true) => state.agreed.insert(wish),
+                _ => state.agreed.remove(&wish),
+            };
+        }
+        state.refused.retain(|wish| is_granted(wish) != Some(true));
+        self.withdraw(&mut state, |wish| is_granted(wish) == Some(true));
+        self.ring();
+    }
+
+    /// Rings where the thread that answers waits.
+    fn ring(&self) {
+        // It cannot be full: a count of 2^64 - 1.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    /// Takes questions back that are answered otherwise.
+    fn withdraw(&self, state: &mut State, is_granted: impl Fn(&Wish) -> bool) {
+        let open = state.queue.front().and_then(|first| first.asked);
+        state.queue.retain(|waiting| !is_granted(&waiting.wish));
+        let still = state.queue.front().and_then(|first| first.asked);
+        if let Some((number, _)) = open.filter(|open| still != Some(*open)) {
+            self.tell(state, &Told::Withdrawn { question: number });
+        }
+        self.ask_next(state);
+    }
+
     /// What was granted, and how much was refused that nobody was asked about. What still waits for an answer was not allowed.
     pub(super) fn finish(&self, observations: &Observations) -> (Vec<Granted>, u64) {
         let mut state = lock(&self.state);
@@ -270,21 +390,20 @@ impl Asking {
                 reason: Reason::Declined,
                 grant: Some(waiting.wish.grant()),
             };
-            let target = waiting.wish.of_call();
-            observations.record(waiting.call, target, waiting.process, Some(refusal), false);
+            if let (Some(target), Tried::Network(call)) = (waiting.wish.of_call(), waiting.call) {
+                observations.record(call, target, waiting.process, Some(refusal), false);
+            }
         }
+        self.files.finish();
         (std::mem::take(&mut state.granted), state.unasked)
     }
 
     /// What is known of a wish. If nothing is, it is asked about.
-    fn judge(
-        &self,
-        wish: &Wish,
-        call: Call,
-        found_by: Option<&HostName>,
-        who: impl FnOnce() -> Process,
-    ) -> Judged {
+    fn judge(&self, wish: &Wish, how: How<'_>, who: impl FnOnce() -> Process) -> Judged {
         let mut state = lock(&self.state);
+        if state.giving.contains(wish) {
+            return Judged::Waits;
+        }
         if state.refused.contains(wish) {
             return Judged::No { was_asked: true };
         }
@@ -302,9 +421,10 @@ impl Asking {
         }
         state.queue.push_back(Waiting {
             wish: wish.clone(),
-            call,
+            call: how.call,
             process: who(),
-            found_by: found_by.cloned(),
+            found_by: how.found_by.cloned(),
+            sought: how.sought,
             asked: None,
             wanted: Instant::now(),
         });
@@ -378,8 +498,9 @@ impl Asking {
             call: first.call.to_string(),
             target: first.wish.target(),
             found_by: first.found_by.as_ref().map(ToString::to_string),
+            sought: first.sought.clone(),
             grant: first.wish.grant(),
-            has_once: !matches!(first.wish, Wish::Listen(..)),
+            has_once: first.wish.has_once(),
             waiting,
             unasked,
         });
@@ -437,15 +558,22 @@ impl Asking {
         let Some(Waiting { wish, process, .. }) = state.queue.pop_front() else {
             return;
         };
-        // What is bound stays so: that was not offered.
-        let verdict = match (answer.verdict, &wish) {
-            (Verdict::Once, Wish::Listen(..)) => Verdict::No,
-            (verdict, _) => verdict,
+        // That was not offered.
+        let verdict = match answer.verdict {
+            Verdict::Once if !wish.has_once() => Verdict::No,
+            verdict => verdict,
         };
         match verdict {
             Verdict::No | Verdict::Never => drop(state.refused.insert(wish)),
             // It counts when a call has it.
             Verdict::Once => state.once.push(Once { wish, process }),
+            Verdict::Run | Verdict::Always if matches!(wish, Wish::File(_)) => {
+                let asked = (told_process(&process), verdict);
+                match self.files.give(&wish, asked) {
+                    true => drop(state.giving.insert(wish)),
+                    false => drop(state.refused.insert(wish)),
+                }
+            }
             Verdict::Run | Verdict::Always => {
                 let grant = wish.grant();
                 // The report tells of what is held, and of nothing else.
@@ -503,13 +631,7 @@ impl Asking {
         let mut state = lock(&self.state);
         self.note(&mut state, canonical_flag(flag)?, None);
         state.refused.retain(|wish| !wish.is_granted(gate));
-        let open = state.queue.front().and_then(|first| first.asked);
-        state.queue.retain(|waiting| !waiting.wish.is_granted(gate));
-        let still = state.queue.front().and_then(|first| first.asked);
-        if let Some((number, _)) = open.filter(|open| still != Some(*open)) {
-            self.tell(&mut state, &Told::Withdrawn { question: number });
-        }
-        self.ask_next(&mut state);
+        self.withdraw(&mut state, |wish| wish.is_granted(gate));
         Ok(())
     }
 
@@ -639,8 +761,7 @@ impl Asking {
             .lookups
             .insert(name.clone(), Lookup::Done(found, until));
         drop(state);
-        // It cannot be full: a count of 2^64 - 1.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.ring();
     }
 }
 

@@ -75,6 +75,20 @@ pub(crate) struct Note {
     pub(crate) count: u64,
 }
 
+impl Note {
+    pub(super) fn of(at: usize, asked: Asked, process: Process) -> Self {
+        Self {
+            at,
+            wanted: asked.wanted,
+            follows: asked.follows,
+            relative: asked.relative,
+            call: asked.call,
+            process,
+            count: 1,
+        }
+    }
+}
+
 impl Notes {
     /// What was asked of which path, and from which granted place it may lead elsewhere.
     pub(crate) fn take(self) -> (BTreeMap<PathBuf, Note>, BTreeMap<PathBuf, Use>) {
@@ -117,15 +131,7 @@ impl Notes {
     }
 
     fn add(&mut self, path: PathBuf, asked: Asked, process: Process) {
-        let note = Note {
-            at: self.notes.len(),
-            wanted: asked.wanted,
-            follows: asked.follows,
-            relative: asked.relative,
-            call: asked.call,
-            process,
-            count: 1,
-        };
+        let note = Note::of(self.notes.len(), asked, process);
         self.notes.insert(path, note);
     }
 
@@ -222,14 +228,32 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 /// What a call asks of a path.
 #[derive(Clone, Debug)]
-struct Asked {
+pub(super) struct Asked {
     wanted: Use,
     /// A link there is followed.
     follows: bool,
     /// See [`Note::relative`].
     relative: Option<PathBuf>,
     /// The kernel's name.
-    call: &'static str,
+    pub(super) call: &'static str,
+}
+
+impl Asked {
+    pub(super) fn changes(&self) -> bool {
+        self.wanted >= Use::Make
+    }
+}
+
+/// A path that the guest may miss: without links of the domain's own. `None` where it has it, or makes it in a folder of its own.
+pub(super) fn missed(layout: &Layout, path: &Path, asked: &Asked) -> Option<PathBuf> {
+    let path = without_links(layout, path);
+    let is_nobodys = NOBODYS.iter().any(|place| path.starts_with(place));
+    let is_missed = match sort(layout, &path, asked.wanted) {
+        Sorted::Missed => true,
+        Sorted::Own => !asked.changes(),
+        Sorted::Had | Sorted::Shown | Sorted::Made => false,
+    };
+    (is_missed && !is_nobodys).then_some(path)
 }
 
 /// Notes of one domain.
@@ -302,8 +326,11 @@ fn without_links(layout: &Layout, path: &Path) -> PathBuf {
 impl Brokered<'_> {
     /// A call that names files, or goes to a folder.
     pub(super) fn ask_for_files(&mut self, call: &FileCall) -> Outcome {
-        self.note_files(call);
-        Ok(Answer::Continue)
+        match self.note_files(call) {
+            true => Ok(Answer::Continue),
+            // How it ends is the kernel's to say, later.
+            false => Err(Errno::ACCESS),
+        }
     }
 
     /// A local socket that takes this address, if it is a path.
@@ -332,28 +359,39 @@ impl Brokered<'_> {
             .then(|| guest::identify(&shared.maker, self.call.thread))
     }
 
-    /// Nobody misses a path that cannot be read.
-    pub(super) fn note_files(&mut self, call: &FileCall) {
+    /// Nobody misses a path that cannot be read. `false` if the call waits for an answer first.
+    pub(super) fn note_files(&mut self, call: &FileCall) -> bool {
         let shared = self.shared;
         let (Some(watch), Some(layout)) = (&shared.watch, &shared.performer.layout) else {
-            return;
+            return true;
         };
         if [libc::SYS_chdir, libc::SYS_fchdir].contains(&call.number) {
             self.threads.forget_folders();
         }
+        let mut read = Vec::new();
         for file in call.files {
-            if let Ok(Some((path, asked))) = self.read_file(call, file) {
-                if call.makes_nodes() {
-                    watch.note_meeting(layout, &path, || self.whoever_waits());
-                }
-                self.tell_of_file(layout, &path, &asked);
-                watch.note(layout, &path, asked, || self.whoever_waits());
+            let Ok(Some((path, asked))) = self.read_file(call, file) else {
+                continue;
+            };
+            let is_granted = self.ask_about_file(layout, &path, &asked);
+            if let Some(ticket) = self.ticket.take() {
+                self.ticket.set(Some(ticket));
+                return false;
             }
+            read.push((path, asked, is_granted));
         }
+        for (path, asked, is_granted) in read {
+            if call.makes_nodes() {
+                watch.note_meeting(layout, &path, || self.whoever_waits());
+            }
+            self.tell_of_file(layout, &path, &asked, is_granted);
+            watch.note(layout, &path, asked, || self.whoever_waits());
+        }
+        true
     }
 
     /// Where somebody wants to know. By its words, as the wall judges it: a link may lead elsewhere.
-    fn tell_of_file(&self, layout: &Layout, path: &Path, asked: &Asked) {
+    fn tell_of_file(&self, layout: &Layout, path: &Path, asked: &Asked, is_granted: bool) {
         let Some(journal) = &self.shared.journal else {
             return;
         };
@@ -362,6 +400,7 @@ impl Brokered<'_> {
             return;
         }
         let verdict = match sort(layout, &path, asked.wanted) {
+            _ if is_granted => Judgement::Allow,
             Sorted::Had | Sorted::Shown => Judgement::Allow,
             Sorted::Missed => Judgement::Deny,
             Sorted::Made | Sorted::Own => return,

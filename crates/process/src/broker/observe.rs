@@ -23,10 +23,12 @@ pub(super) const NAME_SERVERS: u16 = 53;
 impl Brokered<'_> {
     /// `execve(path, …)` and `execveat(folder, path, …)`: the path is looked at inside, for nothing here follows one.
     pub(super) fn execution(&mut self) -> Outcome {
-        self.tell_of_execution();
-        if let Some(call) = file_calls::find(self.call.call.into()) {
-            self.note_files(call);
+        if let Some(call) = file_calls::find(self.call.call.into())
+            && !self.note_files(call)
+        {
+            return Err(Errno::ACCESS);
         }
+        self.tell_of_execution();
         Ok(Answer::Continue)
     }
 

@@ -6,7 +6,7 @@
 use crate::{
     broker::{Note, Notes},
     file_calls::Use,
-    host::{Found, Kind, LocalMounts, Missed},
+    host::{Found, Identity, Kind, LocalMounts, Missed},
     layout::{Layout, Place},
     paths::join,
     places::{Advice, IN_PART, judge},
@@ -31,13 +31,7 @@ pub(super) fn denied(
     watched: &Watched,
     mounts: &LocalMounts,
 ) -> Vec<Denial> {
-    let home = watched.home.as_deref();
-    let look = Look {
-        layout,
-        watched,
-        home: home.and_then(|home| Some(mounts.find(home).ok()?.canonical)),
-        mounts,
-    };
+    let look = Look::new(layout, watched, mounts);
     let mut more = notes.more;
     let mut elsewhere = 0;
     let (notes, shown) = notes.take();
@@ -81,6 +75,44 @@ pub(super) fn denied(
         ..Denial::default()
     }))
     .collect()
+}
+
+/// What would be granted, so that a guest has what it asks for at a path: nothing where it may have it, or nobody would be advised to.
+pub(crate) fn advised(
+    path: &Path,
+    note: Note,
+    layout: &Layout,
+    watched: &Watched,
+) -> Option<(FileGrant, Identity)> {
+    let mounts = &LocalMounts::here();
+    let look = Look::new(layout, watched, mounts);
+    let lost = look.at(path, Asked::of(note)).ok()??;
+    let grant = lost
+        .grant
+        .filter(|grant| !lost.probe && grant.host.to_str().is_some())?;
+    let found = mounts.find(&grant.host).ok()?;
+    (found.canonical == grant.host).then_some((grant, found.identity))
+}
+
+/// The folder around what would be granted, where it may be as a whole and appears at its own path.
+pub(crate) fn advised_around(
+    grant: &FileGrant,
+    watched: &Watched,
+) -> Option<(FileGrant, Identity)> {
+    let mounts = &LocalMounts::here();
+    let folder = grant.host.parent().filter(|_| grant.guest.is_none())?;
+    let found = mounts.find(folder).ok()?;
+    let home = watched.home.as_deref();
+    let home = home.and_then(|home| Some(mounts.find(home).ok()?.canonical));
+    let is_advised = judge(&found, home.as_deref()) == Advice::Grant;
+    let changes = grant.access == Access::Write;
+    (is_advised && found.canonical == folder && may_have(&found, changes)).then(|| {
+        let grant = FileGrant {
+            host: folder.into(),
+            ..grant.clone()
+        };
+        (grant, found.identity)
+    })
 }
 
 /// What was asked of one path.
@@ -186,7 +218,17 @@ struct Look<'a> {
     mounts: &'a LocalMounts,
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
+    fn new(layout: &'a Layout, watched: &'a Watched, mounts: &'a LocalMounts) -> Self {
+        let home = watched.home.as_deref();
+        Self {
+            layout,
+            watched,
+            home: home.and_then(|home| Some(mounts.find(home).ok()?.canonical)),
+            mounts,
+        }
+    }
+
     fn at(&self, path: &Path, asked: Asked) -> Result<Option<Lost>, Missed> {
         let changes = asked.changes();
         match self.layout.place(path) {

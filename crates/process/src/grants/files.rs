@@ -1,14 +1,16 @@
 //! Files and folders that are granted while the guest runs.
 
-use super::holder::Holder;
+use super::holder::{HoldError, Holder};
 use crate::{
-    host::Host,
-    layout::{Growth, Layout},
+    host::{Host, Identity},
+    layout::{Growth, Layout, Place},
     lock::lock,
+    paths::join,
 };
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::{
-    Granted,
+    Granted, Process,
+    ask::Verdict,
     journal::{Entry, Journal},
 };
 use std::{
@@ -42,7 +44,7 @@ struct State {
 struct Held {
     flag: String,
     number: u64,
-    guest: PathBuf,
+    grant: FileGrant,
     /// Where the guest's files came from before.
     before: Layout,
 }
@@ -69,37 +71,80 @@ impl Files {
 
     /// Grants what the flag says.
     pub(crate) fn give(&self, flag: &str, host: &dyn Host) -> Result<(), String> {
-        let grant = parse(flag)?;
-        let flag = flag_of(&grant);
+        self.give_as(&parse(flag)?, None, host)
+    }
+
+    /// Grants what somebody was asked about, and nothing that lies there since.
+    pub(crate) fn give_asked(
+        &self,
+        grant: &FileGrant,
+        (identity, process, verdict): (Identity, Process, Verdict),
+        host: &dyn Host,
+    ) -> Result<(), String> {
+        self.give_as(grant, Some((identity, process, verdict)), host)
+    }
+
+    fn give_as(
+        &self,
+        grant: &FileGrant,
+        asked: Option<(Identity, Process, Verdict)>,
+        host: &dyn Host,
+    ) -> Result<(), String> {
+        let flag = flag_of(grant);
         let mut state = lock(&self.state);
-        let grown = state.layout.grown(&grant, &self.relied, host);
-        let (layout, growth) = grown.map_err(|error| without_fault(&error.to_string()))?;
-        let number = state.hold(&growth)?;
-        let before = std::mem::replace(&mut state.layout, layout);
+        let within = state.within(grant);
+        let before = state.without(&within);
+        let (layout, growth) = self.grown(&before, grant, host)?;
+        if asked
+            .as_ref()
+            .is_some_and(|(identity, ..)| growth.found.identity != *identity)
+        {
+            return Err(HoldError::Replaced.to_string());
+        }
+        let number = state.holder.hold(&growth);
+        let number = number.map_err(|error| error.to_string())?;
+        // They lie beneath it by now.
+        for held in within {
+            state.let_go(&held);
+        }
+        state.layout = layout;
         state.held.push(Held {
             flag: flag.clone(),
             number,
-            guest: growth.guest,
+            grant: grant.clone(),
             before,
         });
+        let (process, verdict) = asked
+            .map(|(_, process, verdict)| (process, verdict))
+            .unzip();
         if let Some(journal) = &self.journal {
             journal.write(Entry::Granted {
                 grant: flag.clone(),
-                process: None,
-                answer: None,
+                process: process.clone(),
+                answer: verdict,
             });
         }
         if state.granted.len() < MOST_TOLD {
             state.granted.push(Granted {
                 grant: flag,
-                process: None,
-                verdict: None,
+                process,
+                verdict,
                 count: 1,
                 at_us: self.now_us(),
                 revoked_at_us: None,
             });
         }
         Ok(())
+    }
+
+    fn grown(
+        &self,
+        layout: &Layout,
+        grant: &FileGrant,
+        host: &dyn Host,
+    ) -> Result<(Layout, Growth), String> {
+        let grown = layout.grown(grant, &self.relied, host);
+        grown.map_err(|error| without_fault(&error.to_string()))
     }
 
     /// Takes back what was granted so.
@@ -110,7 +155,8 @@ impl Files {
         let at = at.ok_or("it was not granted while the guest runs")?;
         // Each of the later ones was decided with this one there.
         let later = state.held[at + 1..].iter();
-        let mut within = later.filter(|later| is_within(&later.guest, &state.held[at].guest));
+        let guest = state.held[at].guest();
+        let mut within = later.filter(|later| is_within(later.guest(), guest));
         if let Some(within) = within.next() {
             return Err(format!(
                 "{:?} lies in it: take that back before",
@@ -122,8 +168,8 @@ impl Files {
             .holder
             .release(number)
             .map_err(|error| error.to_string())?;
-        let Held { guest, before, .. } = state.held.remove(at);
-        state.layout.put_back(&guest, &before);
+        let held = state.held.remove(at);
+        state.layout.put_back(held.guest(), &held.before);
         let now = self.now_us();
         let granted = state.granted.iter_mut();
         for granted in granted.filter(|one| one.grant == flag && one.revoked_at_us.is_none()) {
@@ -133,6 +179,26 @@ impl Files {
             journal.write(Entry::Revoked { grant: flag });
         }
         Ok(())
+    }
+
+    /// Whether the guest has this by now.
+    pub(crate) fn grants(&self, grant: &FileGrant) -> bool {
+        let state = lock(&self.state);
+        let guest = grant.guest_path();
+        let is_there = state.layout.host_path(guest).as_ref() == Some(&grant.host);
+        let is_granted = match state.layout.place(guest) {
+            Place::Granted { writable } => writable || grant.access == Access::Read,
+            _ => false,
+        };
+        is_there && is_granted
+    }
+
+    /// Whether a guest that runs can be granted this.
+    pub(crate) fn may_give(&self, grant: &FileGrant, host: &dyn Host) -> bool {
+        let state = lock(&self.state);
+        let before = state.without(&state.within(grant));
+        drop(state);
+        self.grown(&before, grant, host).is_ok()
     }
 
     /// Where the guest's files come from by now.
@@ -153,8 +219,45 @@ impl Files {
 }
 
 impl State {
-    fn hold(&mut self, growth: &Growth) -> Result<u64, String> {
-        self.holder.hold(growth).map_err(|error| error.to_string())
+    /// Flags of what was granted so and lies in what is to be: the same files, of which no less may be done then.
+    fn within(&self, grant: &FileGrant) -> Vec<String> {
+        let guest = grant.guest_path();
+        let is_part = |held: &&Held| {
+            let below = held.guest().strip_prefix(guest).ok();
+            let on_host = below.map(|below| join(&grant.host, below));
+            let is_no_more = grant.access == Access::Write || held.grant.access == Access::Read;
+            is_within(held.guest(), guest)
+                && is_no_more
+                && on_host.as_ref() == Some(&held.grant.host)
+        };
+        let parts = self.held.iter().filter(is_part);
+        parts.map(|held| held.flag.clone()).collect()
+    }
+
+    /// Where the guest's files would come from without these.
+    fn without(&self, flags: &[String]) -> Layout {
+        let mut layout = self.layout.clone();
+        for held in self.held.iter().rev() {
+            if flags.contains(&held.flag) {
+                layout.put_back(held.guest(), &held.before);
+            }
+        }
+        layout
+    }
+
+    /// Takes away what lies beneath another mount.
+    fn let_go(&mut self, flag: &str) {
+        if let Some(at) = self.held.iter().position(|held| held.flag == flag) {
+            let held = self.held.remove(at);
+            // Where it cannot be, it goes with the domain.
+            let _ = self.holder.release(held.number);
+        }
+    }
+}
+
+impl Held {
+    fn guest(&self) -> &Path {
+        self.grant.guest_path()
     }
 }
 
@@ -187,7 +290,7 @@ fn parse(flag: &str) -> Result<FileGrant, String> {
     }
 }
 
-fn flag_of(grant: &FileGrant) -> String {
+pub(crate) fn flag_of(grant: &FileGrant) -> String {
     let flag = match grant.access {
         Access::Write => "--write",
         _ => "--read",

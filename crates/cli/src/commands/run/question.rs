@@ -425,9 +425,12 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
     let name = &question.process.name;
     let shown = in_ascii(name, MOST_NAME_CHARS);
     let target = in_ascii(&question.target, usize::MAX);
-    let wants = match question.call.as_str() {
-        "bind" | "listen" => "listen at",
-        "send" => "send to",
+    let flag = question.grant.split(' ').next().unwrap_or_default();
+    let wants = match (flag, question.call.as_str()) {
+        ("--read", _) => "read",
+        ("--write", _) => "write to",
+        (_, "bind" | "listen") => "listen at",
+        (_, "send") => "send to",
         _ => "connect to",
     };
     let mut text = String::new();
@@ -461,7 +464,13 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
             .iter()
             .for_each(|part| line(&format!("    {part}")));
     }
-    if target.contains("xn--") {
+    if let Some(sought) = &question.sought {
+        line("  It named another path, which this would give it:");
+        in_lines(&in_ascii(sought, usize::MAX))
+            .iter()
+            .for_each(|part| line(&format!("    {part}")));
+    }
+    if flag == "--connect" && target.contains("xn--") {
         line("  A part of the name (xn--) stands for letters that may look like others.");
     }
     if lines.len() == 1
@@ -470,6 +479,10 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
         line(&format!("  It would open {opened}."));
     }
     line(match wants {
+        "read" => "  Whatever runs behind the wall could read it, and pass it on where it may.",
+        "write to" => {
+            "  Whatever runs behind the wall could read it, and change or remove what lies there."
+        }
         "listen at" if target.starts_with("udp") => {
             "  Others could reach what it serves there, and it could send to anybody from there."
         }
@@ -525,6 +538,7 @@ mod tests {
             call: "connect".into(),
             target: target.into(),
             found_by: None,
+            sought: None,
             grant: format!("--connect {target}"),
             has_once: true,
             waiting: 0,

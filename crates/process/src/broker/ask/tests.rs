@@ -23,7 +23,7 @@ fn wish(port: u16) -> Wish {
 }
 
 fn judge(asking: &Asking, port: u16) -> Judged {
-    asking.judge(&wish(port), Call::Connect, None, || Process {
+    asking.judge(&wish(port), Call::Connect.into(), || Process {
         pid: 1,
         name: "test".into(),
     })

@@ -1,6 +1,6 @@
 //! Where a call may go whose guest is asked about: what is granted, what an answer allows, what a name comes to.
 
-use super::{Asking, Judged, Ticket, Wish};
+use super::{Asking, How, Judged, Ticket, Wish};
 use crate::{
     address,
     broker::{
@@ -109,7 +109,7 @@ impl Brokered<'_> {
                 if !gate.gives_name(transport, name, port)
                     && !self.is_allowed_once(asking, socket, &by_name)
                 {
-                    let judged = asking.judge(&by_name, call, None, || self.who());
+                    let judged = asking.judge(&by_name, call.into(), || self.who());
                     return Err(self.follow(judged, &by_name));
                 }
                 let Some(found) = asking.find(name) else {
@@ -151,7 +151,11 @@ impl Brokered<'_> {
             return Err(Errno::HOSTUNREACH);
         };
         let by_address = Wish::Address(transport, destination(to));
-        let judged = asking.judge(&by_address, call, Some(name), || self.who());
+        let how = How {
+            found_by: Some(name),
+            ..How::from(call)
+        };
+        let judged = asking.judge(&by_address, how, || self.who());
         Err(self.follow(judged, &by_address))
     }
 
@@ -176,13 +180,9 @@ impl Brokered<'_> {
                     grant: Some(wish.grant()),
                 };
                 let observations = &self.shared.observations;
-                observations.record(
-                    self.kind(),
-                    wish.of_call(),
-                    self.who(),
-                    Some(refusal),
-                    false,
-                );
+                if let Some(target) = wish.of_call() {
+                    observations.record(self.kind(), target, self.who(), Some(refusal), false);
+                }
             }
         }
         Errno::ACCESS
@@ -199,7 +199,7 @@ impl Brokered<'_> {
             && refusal.reason.may_be_asked()
             && let Some(wish) = self.wish(transport, asked)
         {
-            match asking.judge(&wish, self.kind(), None, || self.who()) {
+            match asking.judge(&wish, self.kind().into(), || self.who()) {
                 Judged::Waits => {
                     self.ticket.set(Some(Ticket::Answer(wish)));
                     return Errno::ACCESS;
@@ -234,7 +234,7 @@ impl Brokered<'_> {
         }
     }
 
-    fn who(&self) -> Process {
+    pub(super) fn who(&self) -> Process {
         guest::identify(&self.shared.maker, self.call.thread)
     }
 }

@@ -1,0 +1,445 @@
+//! `palisade run --ask-files`: what the host has and no grant covers is asked about while the guest waits, and mounted where the
+//! answer is yes.
+
+use super::{
+    ask::{Asker, Patient, SILENCE, report, shows},
+    fixture::{Call, Fixture, cases, init_of},
+    person::{PROMPT, Person},
+};
+use serde_json::{Value, json};
+use std::{fs, os::unix::fs::symlink};
+
+cases![
+    a_file_is_asked_about_once,
+    no_to_a_file_is_remembered,
+    once_is_no_answer_for_a_file,
+    a_folder_is_asked_about,
+    what_is_to_be_written_is_asked_about,
+    a_folder_that_is_granted_for_reading_is_asked_about,
+    a_program_is_asked_about,
+    after_a_file_its_folder_is_asked_about,
+    who_refuses_the_folder_is_asked_for_the_file,
+    what_lies_in_the_home_is_asked_about_where_it_is,
+    keys_and_homes_are_not_asked_about,
+    what_is_not_there_is_not_asked_about,
+    what_is_granted_is_not_asked_about,
+    silence_is_no_to_a_file,
+    what_lies_there_since_is_not_granted,
+    what_the_guest_leads_to_is_not_asked_about,
+    a_grant_answers_a_question_about_files,
+    what_was_taken_back_is_asked_about_again,
+    always_is_written_to_the_policy,
+    others_go_on_while_a_file_is_asked_about,
+    so_many_files_wait_and_the_rest_is_counted,
+    somebody_at_a_terminal_grants_a_file,
+    the_events_tell_it_once,
+    it_takes_somebody_to_ask,
+];
+
+fn script(fixture: &Fixture, flags: &[&str], script: &str) -> Call {
+    let own = [
+        "--report",
+        "report.json",
+        "--ask-socket",
+        "asker",
+        "--ask-files",
+    ];
+    let flags = [&own[..], flags].concat();
+    fixture.script(&flags, script)
+}
+
+/// Two files in folders of their own, which are nobody's secret.
+fn write_files(fixture: &Fixture) -> [String; 2] {
+    fixture.write("data/file", "content");
+    fixture.write("other/file", "content of the other");
+    ["data/file", "other/file"].map(|name| fixture.text(name))
+}
+
+fn grants(told: &[Value]) -> Vec<&str> {
+    let questions = told.iter().filter(|one| one["type"] == "question");
+    questions
+        .map(|one| one["grant"].as_str().unwrap())
+        .collect()
+}
+
+fn a_file_is_asked_about_once(fixture: &Fixture) {
+    let [file, other] = write_files(fixture);
+    let asker = Asker::says(fixture, &["run", "no"]);
+    let text = format!("cat {file}; cat {file}; cat {other} 2>/dev/null || echo none");
+    shows(&script(fixture, &[], &text).run(), "contentcontentnone\n");
+    let told = asker.told();
+    let wanted = [format!("--read {file}"), format!("--read {other}")];
+    assert_eq!(grants(&told), wanted);
+    assert_eq!(told[0]["call"], "openat");
+    assert_eq!(told[0]["target"], file);
+    assert_eq!(told[0]["process"]["name"], "cat");
+    assert_eq!(told[0]["has_once"], false);
+    let report = report(fixture);
+    assert_eq!(report["granted"][0]["grant"], wanted[0]);
+    assert_eq!(report["granted"][0]["verdict"], "run");
+    assert_eq!(report["granted"][1], Value::Null);
+    assert_eq!(report["denials"][0]["grant"], wanted[1]);
+    assert_eq!(report["denials"][1], Value::Null);
+}
+
+fn no_to_a_file_is_remembered(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let asker = Asker::says(fixture, &["no"]);
+    let text = format!("cat {file}; cat {file}; test -e {file} || echo none");
+    let outcome = script(fixture, &[], &text).run();
+    shows(&outcome, "none\n");
+    assert_eq!(outcome.stderr.matches("No such file").count(), 2);
+    assert_eq!(asker.targets(), [file]);
+    assert_eq!(report(fixture)["granted"], Value::Null);
+}
+
+/// What is mounted is there for all that follows.
+fn once_is_no_answer_for_a_file(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let asker = Asker::says(fixture, &["once"]);
+    let text = format!("cat {file} || echo none");
+    shows(&script(fixture, &[], &text).run(), "none\n");
+    assert_eq!(asker.targets().len(), 1);
+}
+
+fn a_folder_is_asked_about(fixture: &Fixture) {
+    write_files(fixture);
+    let folder = fixture.text("data");
+    let asker = Asker::says(fixture, &["run"]);
+    let text = format!("ls {folder}; cat {folder}/file");
+    shows(&script(fixture, &[], &text).run(), "file\ncontent");
+    assert_eq!(grants(&asker.told()), [format!("--read {folder}")]);
+}
+
+fn what_is_to_be_written_is_asked_about(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let folder = fixture.text("out");
+    fixture.make_folder("out");
+    let asker = Asker::says(fixture, &["run"]);
+    let text = format!("echo changed >{file}; echo made >{folder}/new; echo made >{folder}/second");
+    script(fixture, &[], &text).run().is(0);
+    let told = asker.told();
+    assert_eq!(
+        grants(&told),
+        [format!("--write {file}"), format!("--write {folder}")]
+    );
+    assert_eq!(fixture.read("data/file"), "changed\n");
+    assert_eq!(fixture.read("out/second"), "made\n");
+}
+
+fn a_folder_that_is_granted_for_reading_is_asked_about(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let asker = Asker::says(fixture, &["run"]);
+    let text = format!("cat {file}; echo changed >{file}");
+    shows(
+        &script(fixture, &["--read", "data"], &text).run(),
+        "content",
+    );
+    assert_eq!(grants(&asker.told()), [format!("--write {file}")]);
+    assert_eq!(fixture.read("data/file"), "changed\n");
+}
+
+fn a_program_is_asked_about(fixture: &Fixture) {
+    fixture.write_program("tools/run", "#!/bin/sh\necho executed\n");
+    let program = fixture.text("tools/run");
+    let asker = Asker::says(fixture, &["run"]);
+    shows(&script(fixture, &[], &program).run(), "executed\n");
+    assert_eq!(grants(&asker.told()), [format!("--read {program}")]);
+}
+
+fn after_a_file_its_folder_is_asked_about(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    for name in ["data/second", "data/third", "data/deep/fourth"] {
+        fixture.write(name, name);
+    }
+    let folder = fixture.text("data");
+    let asker = Asker::says(fixture, &["run"]);
+    let text = format!(
+        "cd /; for name in file second third deep/fourth file; do cat {folder}/$name; echo; done"
+    );
+    shows(
+        &script(fixture, &[], &text).run(),
+        "content\ndata/second\ndata/third\ndata/deep/fourth\ncontent\n",
+    );
+    let told = asker.told();
+    assert_eq!(
+        grants(&told),
+        [format!("--read {file}"), format!("--read {folder}")]
+    );
+    assert_eq!(told[1]["sought"], format!("{folder}/second"));
+    assert_eq!(told[0]["sought"], Value::Null);
+}
+
+fn who_refuses_the_folder_is_asked_for_the_file(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    for name in ["data/second", "data/third"] {
+        fixture.write(name, name);
+    }
+    let folder = fixture.text("data");
+    let asker = Asker::says(fixture, &["run", "no", "run", "no"]);
+    let text =
+        format!("for name in file second third; do cat {folder}/$name || echo -n none; echo; done");
+    shows(
+        &script(fixture, &[], &text).run(),
+        "content\ndata/second\nnone\n",
+    );
+    assert_eq!(
+        grants(&asker.told()),
+        [
+            format!("--read {file}"),
+            format!("--read {folder}"),
+            format!("--read {folder}/second"),
+            format!("--read {folder}/third"),
+        ]
+    );
+}
+
+/// The guest has another home, and finds it there.
+fn what_lies_in_the_home_is_asked_about_where_it_is(fixture: &Fixture) {
+    fixture.write("home/.toolrc", "settings");
+    let asker = Asker::says(fixture, &["run"]);
+    let call = script(fixture, &[], "cat ~/.toolrc; echo ~");
+    shows(
+        &call.env("HOME", &fixture.text("home")).run(),
+        "settings/tmp\n",
+    );
+    let told = asker.told();
+    let wanted = format!("--read {}:/tmp/.toolrc", fixture.text("home/.toolrc"));
+    assert_eq!(grants(&told), [wanted]);
+    assert_eq!(told[0]["target"], fixture.text("home/.toolrc"));
+    assert_eq!(told[0]["sought"], "/tmp/.toolrc");
+}
+
+fn keys_and_homes_are_not_asked_about(fixture: &Fixture) {
+    for name in ["home/.ssh/id_rsa", "home/.aws/credentials", "data/.env"] {
+        fixture.write(name, "key");
+    }
+    let asker = Asker::says(fixture, &["run"]);
+    let [home, data] = ["home", "data"].map(|name| fixture.text(name));
+    let text = format!(
+        "cat {home}/.ssh/id_rsa ~/.ssh/id_rsa {home}/.aws/credentials {data}/.env; ls {home} /root /etc/ssh /var/tmp"
+    );
+    let outcome = script(fixture, &[], &text).env("HOME", &home).run();
+    assert!(!outcome.text().contains("key"), "{outcome:?}");
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+fn what_is_not_there_is_not_asked_about(fixture: &Fixture) {
+    write_files(fixture);
+    let asker = Asker::says(fixture, &["run"]);
+    let folder = fixture.text("data");
+    let text = format!("cat {folder}/none /no/such/file; echo >/tmp/own; cat /tmp/own");
+    script(fixture, &[], &text).run();
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+fn what_is_granted_is_not_asked_about(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    fixture.make_folder("out");
+    let asker = Asker::says(fixture, &["no"]);
+    let out = fixture.text("out/new");
+    let text =
+        format!("cat {file}; echo made >{out}; cat {out} /etc/passwd /usr/bin/true >/dev/null");
+    let flags = ["--read", "data", "--write", "out"];
+    shows(&script(fixture, &flags, &text).run(), "content");
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+fn silence_is_no_to_a_file(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let asker = Asker::says(fixture, &[SILENCE]);
+    let text = format!("cat {file} || echo none; cat {file} || echo none");
+    let outcome = script(fixture, &["--ask-time", "200ms"], &text).run();
+    shows(&outcome, "none\nnone\n");
+    let told = asker.told();
+    assert_eq!(told[1], json!({"type": "withdrawn", "question": 1}));
+    assert_eq!(told.len(), 2);
+}
+
+/// Between question and answer somebody puts a link in its place, or another file.
+fn what_lies_there_since_is_not_granted(fixture: &Fixture) {
+    fixture.write("secret/key", "key");
+    for replaced in ["link", "file", "folder"] {
+        fixture.write("data/file", "content");
+        let file = fixture.text("data/file");
+        let text = format!("cat {file} || echo none");
+        let mut asker = Patient::begin(&mut script(fixture, &[], &text), fixture);
+        assert_eq!(asker.asked()["target"], file);
+        match replaced {
+            "link" => {
+                fs::remove_file(&file).unwrap();
+                symlink(fixture.path("secret/key"), &file).unwrap();
+            }
+            "file" => fs::rename(fixture.path("secret/key"), &file).unwrap(),
+            _ => {
+                fs::rename(fixture.path("data"), fixture.path("away")).unwrap();
+                symlink(fixture.path("secret"), fixture.path("data")).unwrap();
+                fixture.write("secret/file", "another");
+            }
+        }
+        asker.says(r#"{"question": 1, "verdict": "run"}"#);
+        assert_eq!(asker.reads(), "none\n", "{replaced}");
+        asker.ends();
+        assert_eq!(report(fixture)["granted"], Value::Null);
+        fs::remove_file(fixture.path("asker")).unwrap();
+        fs::remove_file(fixture.path("report.json")).unwrap();
+        if replaced != "folder" {
+            fs::remove_file(&file).unwrap();
+            fixture.write("secret/key", "key");
+        }
+    }
+}
+
+/// By a link in a folder of its own nobody is asked for what lies elsewhere; by its own path anybody may be.
+fn what_the_guest_leads_to_is_not_asked_about(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    fixture.make_folder("work");
+    let asker = Asker::says(fixture, &["run"]);
+    let work = fixture.text("work");
+    let text = format!("ln -s {file} {work}/link; cat {work}/link || echo none");
+    shows(
+        &script(fixture, &["--write", "work"], &text).run(),
+        "none\n",
+    );
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+fn a_grant_answers_a_question_about_files(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let text = format!("cat {file}; echo");
+    let mut asker = Patient::begin(&mut script(fixture, &[], &text), fixture);
+    assert_eq!(asker.asked()["target"], file);
+    let id = init_of(asker.child.id()).to_string();
+    fixture
+        .palisade(["grant", &id, "--read", "data"])
+        .run()
+        .is_silent(0);
+    assert_eq!(asker.asked(), json!({"type": "withdrawn", "question": 1}));
+    assert_eq!(asker.reads(), "content\n");
+    asker.ends();
+}
+
+fn what_was_taken_back_is_asked_about_again(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let text = format!("cat {file}; echo; read line; cat {file} || echo none");
+    let mut asker = Patient::begin(&mut script(fixture, &[], &text), fixture);
+    asker.asked();
+    asker.says(r#"{"question": 1, "verdict": "run"}"#);
+    assert_eq!(asker.reads(), "content\n");
+    let id = init_of(asker.child.id()).to_string();
+    fixture
+        .palisade(["revoke", &id, "--read", &file])
+        .run()
+        .is(0);
+    asker.types("\n");
+    assert_eq!(asker.asked()["question"], 2);
+    asker.says(r#"{"question": 2, "verdict": "no"}"#);
+    // Where it was mounted an empty file is left.
+    asker.ends();
+}
+
+fn always_is_written_to_the_policy(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    fixture.write("own/policy.toml", "[grants]\n");
+    let asker = Asker::says(fixture, &["always"]);
+    let flags = ["--policy", "own/policy.toml"];
+    let text = format!("cat {file}");
+    shows(&script(fixture, &flags, &text).run(), "content");
+    assert_eq!(asker.targets(), [file.as_str()]);
+    let policy = fixture.read("own/policy.toml");
+    assert!(policy.contains(&file), "{policy}");
+    let words = ["run", "--policy", "own/policy.toml", "--", "cat", &file];
+    shows(&fixture.palisade(words).run(), "content");
+}
+
+fn others_go_on_while_a_file_is_asked_about(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let text = format!("cat {file} & echo goes on; wait; echo");
+    let mut asker = Patient::begin(&mut script(fixture, &[], &text), fixture);
+    asker.asked();
+    assert_eq!(asker.reads(), "goes on\n");
+    asker.says(r#"{"question": 1, "verdict": "run"}"#);
+    assert_eq!(asker.reads(), "content\n");
+    asker.ends();
+}
+
+fn so_many_files_wait_and_the_rest_is_counted(fixture: &Fixture) {
+    for number in 0..100 {
+        fixture.write(&format!("data/{number}/file"), "content");
+    }
+    let folder = fixture.text("data");
+    let text = format!(
+        "for file in $(seq 0 99); do cat {folder}/$file/file || echo none & done; echo begun; wait"
+    );
+    let mut asker = Patient::begin(&mut script(fixture, &[], &text), fixture);
+    asker.asked();
+    let mut lines: Vec<_> = (0..1 + 100 - 64).map(|_| asker.reads()).collect();
+    asker.says(r#"{"question": 1, "verdict": "never"}"#);
+    lines.extend((0..64).map(|_| asker.reads()));
+    asker.ends();
+    let none = lines.iter().filter(|line| *line == "none\n").count();
+    assert_eq!(none, 100, "{lines:?}");
+    let report = report(fixture).to_string();
+    assert!(
+        report.contains("more that was to be asked about"),
+        "{report}"
+    );
+}
+
+fn somebody_at_a_terminal_grants_a_file(fixture: &Fixture) {
+    let [file, other] = write_files(fixture);
+    let mut person = Person::sit_down(fixture);
+    person
+        .types(&format!("$P run --ask --ask-files -- cat {file}\n"))
+        .sees("-- palisade asks --")
+        .sees("\"cat\" (process ")
+        .sees("wants to read")
+        .sees("Whatever runs behind the wall could read it")
+        .sees("Your word: ")
+        .types("once\n")
+        .sees("run, no or never: ")
+        .types("run\n")
+        .sees("-- the guest goes on --")
+        .sees("content")
+        .sees(PROMPT)
+        .types(&format!(
+            "$P run --ask --ask-files -- sh -c 'echo x >>{other}'\n"
+        ))
+        .sees("wants to write to")
+        .sees("change or remove what lies there")
+        .sees("Your word: ")
+        .types("no\n")
+        .sees("cannot create")
+        .sees(PROMPT);
+    assert_eq!(fixture.read("other/file"), "content of the other");
+}
+
+fn the_events_tell_it_once(fixture: &Fixture) {
+    let [file, other] = write_files(fixture);
+    let asker = Asker::says(fixture, &["run", "no"]);
+    let text = format!("cat {file} {other}");
+    script(fixture, &["--events", "events"], &text).run();
+    asker.told();
+    let events = fixture.read("events");
+    let about = |path: &str| {
+        let lines = events
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let told = lines.filter(|one| one["target"] == path && one["call"] == "openat");
+        told.map(|one| one["verdict"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(about(&file), ["allow"], "{events}");
+    assert_eq!(about(&other), ["deny"], "{events}");
+    assert!(
+        events.contains(&format!(
+            "\"event\":\"granted\",\"grant\":\"--read {file}\""
+        )),
+        "{events}"
+    );
+}
+
+fn it_takes_somebody_to_ask(fixture: &Fixture) {
+    let words = ["run", "--ask-files", "--", "true"];
+    fixture.palisade(words).run().refuses(&["--ask"]);
+}

@@ -1,0 +1,272 @@
+//! Files that are asked about. Who answers a guest's calls looks nothing up and mounts nothing: a thread beside it does, behind
+//! the supervisor's walls.
+//!
+//! ```text
+//!  open("/data/x")      what has the host there?          question              mounts it
+//!  broker ──────held──▶ this thread ──a grant, or none──▶ broker ──▶ asker ──▶ this thread ──▶ broker lets the call go on
+//! ```
+//!
+//! No answer is a call's: what goes on is looked up by the kernel, among what is mounted by then.
+
+use super::{Asking, How, Judged, Ticket, Tried, Wish};
+use crate::{
+    broker::{
+        Note,
+        call::Brokered,
+        files::{self, Asked},
+        small_thread,
+    },
+    confine::{Kept, Target, Use},
+    denials, file_calls,
+    grants::files::Files,
+    host::{Identity, ThisHost},
+    layout::Layout,
+    lock::lock,
+    plan::Watched,
+    seccomp,
+};
+use palisade_network::Process as Caller;
+use palisade_policy::FileGrant;
+use palisade_wall::{Process, ask::Verdict};
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver, Sender},
+    },
+};
+
+/// Paths of which it is known what the host has there.
+const MOST_KNOWN: usize = 8192;
+
+/// What a guest seeks, by the path that it named.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::broker) struct Sought {
+    path: PathBuf,
+    /// To write there.
+    changes: bool,
+}
+
+/// What is known of it.
+#[derive(Clone, Debug)]
+enum Known {
+    /// Nothing yet.
+    Looking,
+    /// Nobody is asked about it.
+    Nothing,
+    /// Each of these would grant it; the widest first.
+    Wanted(Vec<FileGrant>),
+}
+
+/// What the thread is to do.
+enum Job {
+    Look(Sought, Box<Note>),
+    Give(FileGrant, Identity, (Process, Verdict)),
+}
+
+/// What is known of files, and who finds it out.
+#[derive(Debug, Default)]
+pub(super) struct FileDesk(Mutex<Desk>);
+
+#[derive(Debug, Default)]
+struct Desk {
+    /// `None` where nobody is asked about files, or no more.
+    jobs: Option<Sender<Job>>,
+    known: HashMap<Sought, Known>,
+    /// What lay there when it was looked at: nothing else is granted.
+    identities: HashMap<FileGrant, Identity>,
+}
+
+impl FileDesk {
+    /// Whether it is known by now.
+    pub(super) fn knows(&self, sought: &Sought) -> bool {
+        let desk = lock(&self.0);
+        desk.jobs.is_none() || !matches!(desk.known.get(sought), Some(Known::Looking))
+    }
+
+    /// What is known. If nothing is, it is found out.
+    fn look(&self, sought: &Sought, note: impl FnOnce() -> Note) -> Known {
+        let mut desk = lock(&self.0);
+        let Some(jobs) = &desk.jobs else {
+            return Known::Nothing;
+        };
+        if let Some(known) = desk.known.get(sought) {
+            return known.clone();
+        }
+        let has_room = desk.known.len() < MOST_KNOWN;
+        let job = || Job::Look(sought.clone(), Box::new(note()));
+        if !has_room || jobs.send(job()).is_err() {
+            return Known::Nothing;
+        }
+        desk.known.insert(sought.clone(), Known::Looking);
+        Known::Looking
+    }
+
+    fn found(&self, sought: Sought, advised: Vec<(FileGrant, Identity)>) {
+        let mut desk = lock(&self.0);
+        let known = match advised.is_empty() {
+            true => Known::Nothing,
+            false => Known::Wanted(advised.iter().map(|(grant, _)| grant.clone()).collect()),
+        };
+        desk.known.insert(sought, known);
+        desk.identities.extend(advised);
+    }
+
+    /// Has it mounted. `false` if nobody does.
+    pub(super) fn give(&self, wish: &Wish, asked: (Process, Verdict)) -> bool {
+        let Wish::File(grant) = wish else {
+            return false;
+        };
+        let desk = lock(&self.0);
+        let identity = desk.identities.get(&**grant);
+        let job = identity.map(|identity| Job::Give(grant.as_ref().clone(), *identity, asked));
+        let jobs = desk.jobs.as_ref();
+        jobs.zip(job)
+            .is_some_and(|(jobs, job)| jobs.send(job).is_ok())
+    }
+
+    /// Forgets what was found: something else may be granted by now. Gives what was wanted.
+    pub(super) fn forget(&self) -> Vec<Wish> {
+        let mut desk = lock(&self.0);
+        desk.known
+            .retain(|_, known| matches!(known, Known::Looking));
+        let wanted = desk.identities.keys().cloned();
+        wanted.map(|grant| Wish::File(Box::new(grant))).collect()
+    }
+
+    /// Nobody is asked any more.
+    pub(super) fn finish(&self) {
+        lock(&self.0).jobs = None;
+    }
+}
+
+/// Begins to ask about files.
+pub(in crate::broker) fn begin(
+    asking: &Arc<Asking>,
+    files: Arc<Files>,
+    watched: Watched,
+    landlock_abi: Option<u32>,
+) -> io::Result<()> {
+    let (jobs, arrived) = mpsc::channel();
+    lock(&asking.files.0).jobs = Some(jobs);
+    let kept = Kept {
+        files: vec![(Target::Path("/proc".into()), Use::Read)],
+        connects: false,
+        calls: seccomp::supervisor(),
+    };
+    let walls = kept.walls(landlock_abi).map_err(io::Error::other)?;
+    let asking = Arc::clone(asking);
+    small_thread("palisade-files", move || {
+        // Without its walls nothing is looked at, and nobody is asked.
+        match walls.around_this_thread() {
+            Ok(()) => serve(&arrived, &asking, &files, &watched),
+            Err(_) => asking.files.finish(),
+        }
+    })?;
+    Ok(())
+}
+
+fn serve(jobs: &Receiver<Job>, asking: &Asking, files: &Files, watched: &Watched) {
+    for job in jobs {
+        match job {
+            Job::Look(sought, note) => {
+                let layout = files.layout();
+                let narrow = denials::advised(&sought.path, *note, &layout, watched);
+                let wide = narrow
+                    .as_ref()
+                    .filter(|(grant, _)| asking.has_agreed_beside(grant));
+                let wide = wide.and_then(|(grant, _)| denials::advised_around(grant, watched));
+                let advised = wide.into_iter().chain(narrow);
+                let advised = advised.filter(|(grant, _)| files.may_give(grant, &ThisHost));
+                asking.files.found(sought, advised.collect());
+            }
+            Job::Give(grant, identity, (process, verdict)) => {
+                let given = files.give_asked(&grant, (identity, process, verdict), &ThisHost);
+                asking.given(Wish::File(Box::new(grant)), given.is_ok());
+            }
+        }
+        asking.ring();
+    }
+}
+
+impl Brokered<'_> {
+    /// Asks about a file that the guest may miss. Whether its call waits shows in its ticket; else whether it was granted is told.
+    pub(in crate::broker) fn ask_about_file(
+        &self,
+        layout: &Layout,
+        path: &Path,
+        asked: &Asked,
+    ) -> bool {
+        let Some(asking) = &self.shared.asking else {
+            return false;
+        };
+        let Some(path) = files::missed(layout, path, asked) else {
+            return false;
+        };
+        let named = path.clone();
+        let sought = Sought {
+            path,
+            changes: asked.changes(),
+        };
+        match asking.files.look(&sought, || asked.note()) {
+            Known::Looking => self.ticket.set(Some(Ticket::Look(sought))),
+            Known::Nothing => {}
+            Known::Wanted(grants) => return self.ask_for_one(asking, grants, (&named, asked)),
+        }
+        false
+    }
+
+    /// Widest first; what was refused as a part of more is asked about by itself.
+    fn ask_for_one(
+        &self,
+        asking: &Asking,
+        grants: Vec<FileGrant>,
+        (named, asked): (&Path, &Asked),
+    ) -> bool {
+        for grant in grants {
+            let is_another = grant.host != named;
+            let how = How {
+                call: Tried::Files(asked.call),
+                found_by: None,
+                sought: is_another.then(|| named.to_string_lossy().into_owned()),
+            };
+            let wish = Wish::File(Box::new(grant));
+            match asking.judge(&wish, how, || self.who()) {
+                Judged::Waits => {
+                    self.ticket.set(Some(Ticket::Answer(wish)));
+                    return false;
+                }
+                Judged::No { .. } if asking.has_agreed(&wish) => return true,
+                Judged::No { .. } => {}
+            }
+        }
+        false
+    }
+}
+
+impl Asking {
+    /// Whether another file of the same folder was agreed to for the same.
+    fn has_agreed_beside(&self, grant: &FileGrant) -> bool {
+        let folder = grant.host.parent();
+        let state = lock(&self.state);
+        let mut agreed = state.agreed.iter();
+        agreed.any(|wish| {
+            matches!(wish, Wish::File(other) if other.access == grant.access && other.host.parent() == folder && **other != *grant)
+        })
+    }
+}
+
+impl Asked {
+    /// As if it had been noted. Whoever looks at a folder is about to read it.
+    fn note(&self) -> Note {
+        let nobody = Caller {
+            pid: 0,
+            name: String::new(),
+        };
+        let mut note = Note::of(0, self.clone(), nobody);
+        note.wanted = note.wanted.max(file_calls::Use::Read);
+        note
+    }
+}
