@@ -119,12 +119,12 @@ pub(crate) enum Command {
     Exec(ExecArgs),
     /// Grant a running guest more
     ///
-    /// One that was started with --grantable or --ask. What its filters and mounts are made of stays: single hosts, networks and names,
-    /// and places to listen.
+    /// One that was started with --grantable or --ask. Single hosts, networks and names, and places to listen; files and folders. What
+    /// more its filters and mounts are made of takes a start.
     Grant(GrantArgs),
     /// Take back what a running guest was granted with `grant`, or by an answer
     ///
-    /// Connections that are open stay.
+    /// What is open stays so: connections, files, and folders that a process stands in.
     Revoke(GrantArgs),
     /// End running domains, and everything in them
     ///

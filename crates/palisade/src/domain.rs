@@ -51,14 +51,15 @@ impl Domain {
         self.inner.pid()
     }
 
-    /// Grants the guest more while it runs: a flag of `palisade run` with its value. Single hosts, names and networks, and places to
-    /// listen, of a guest that was started with [`Builder::grantable`].
+    /// Grants the guest more while it runs: a flag of `palisade run` with its value. Single hosts, names and networks, places to
+    /// listen, files and folders by absolute paths, of a guest that was started with [`Builder::grantable`].
     ///
     /// ```no_run
     /// use palisade::Domain;
     ///
     /// let domain = Domain::builder("npm").arg("ci").write("/srv/app").grantable().spawn()?;
     /// domain.grant("--connect tcp://registry.npmjs.org:443")?;
+    /// domain.grant("--read /srv/data")?;
     /// # Ok::<(), palisade::Error>(())
     /// ```
     ///

@@ -100,6 +100,40 @@ fn a_running_guest_is_granted_more_and_less_again() {
     assert!(refused.to_string().contains("--grantable"), "{refused}");
 }
 
+/// Two at a time, of domains that were made ahead.
+#[test]
+fn running_guests_are_granted_files() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "content\n").unwrap();
+    let flag = format!("--read {}", folder.path().display());
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let prints = "while read path; do cat $path 2> /dev/null || echo no; done";
+    let begin = || {
+        let guest = shell(prints).grantable().launcher(Arc::clone(&launcher));
+        let guest = guest.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut domain = guest.spawn().unwrap();
+        let (mut stdin, stdout) = (domain.stdin.take().unwrap(), domain.stdout.take().unwrap());
+        let (mut lines, path) = (BufReader::new(stdout).lines(), file.clone());
+        let prints = move || {
+            writeln!(stdin, "{}", path.display()).unwrap();
+            lines.next().unwrap().unwrap()
+        };
+        (domain, prints)
+    };
+    for _ in 0..2 {
+        let ((one, mut of_one), (other, mut of_other)) = (begin(), begin());
+        assert_eq!([of_one(), of_other()], ["no", "no"]);
+        one.grant(&flag).unwrap();
+        assert_eq!([of_one(), of_other()], ["content", "no"]);
+        one.revoke(&flag).unwrap();
+        assert_eq!([of_one(), of_other()], ["no", "no"]);
+        drop((of_one, of_other));
+        let granted = [one, other].map(|domain| domain.wait().unwrap().granted.len());
+        assert_eq!(granted, [1, 0]);
+    }
+}
+
 #[test]
 fn the_host_answers_what_a_guest_may_reach() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();

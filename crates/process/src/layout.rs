@@ -97,6 +97,8 @@ pub(crate) struct Layout {
     root: Option<root::Root>,
     /// More may be granted while the guest runs.
     grows: bool,
+    /// What was granted for writing while the guest ran and taken back: it may hold it open.
+    formerly: Vec<HostPath>,
     /// Git's own files are kept from the guest.
     keeps_git: bool,
 }

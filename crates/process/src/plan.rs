@@ -364,7 +364,7 @@ fn plan_domain(
         asks: surroundings.asks,
         asks_files: surroundings.asks_files,
         grantable,
-        relied: surroundings.relied.clone(),
+        relied: relied(surroundings, host),
         tells: surroundings.tells,
         watched: watches.then(|| Watched {
             home: profile::home(surroundings),
@@ -390,6 +390,12 @@ fn plan_domain(
     }
     plan.enforcement = enforcement::of_plan(&plan, policy, machine);
     Ok(plan)
+}
+
+/// Of a start [`refuse_reach`] asks for what resolves names where there are any: some may be granted later.
+fn relied(surroundings: &Surroundings, host: &dyn Host) -> Vec<PathBuf> {
+    let named = surroundings.relied.iter().cloned();
+    named.chain(host.resolver().files()).collect()
 }
 
 /// Init knows as many by their mounts; without namespaces there are none to know them by.

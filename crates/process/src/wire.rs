@@ -82,7 +82,7 @@ pub const KEEPER_HOLDER: u64 = 12;
 
 /// Mount a file or folder. Words: see `hold`. Source and target follow the record, each with a NUL.
 pub const HOLD: u64 = 13;
-/// Take the mount of this number away again. Words: the number.
+/// Take the mount of this number away again. Words: the number; 1 if nothing that is open of it is to be changed or executed any more.
 pub const RELEASE: u64 = 14;
 /// It was done.
 pub const HELD: u64 = 20;

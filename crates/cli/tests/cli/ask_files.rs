@@ -135,7 +135,10 @@ fn a_folder_that_is_granted_for_reading_is_asked_about(fixture: &Fixture) {
         &script(fixture, &["--read", "data"], &text).run(),
         "content",
     );
-    assert_eq!(grants(&asker.told()), [format!("--write {file}")]);
+    let told = asker.told();
+    let folder = fixture.text("data");
+    assert_eq!(grants(&told), [format!("--write {folder}")], "as a whole");
+    assert_eq!(told[0]["sought"], file);
     assert_eq!(fixture.read("data/file"), "changed\n");
 }
 

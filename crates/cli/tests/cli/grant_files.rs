@@ -2,9 +2,10 @@
 //! it was, whatever the guest does meanwhile.
 
 use super::{
-    fixture::{Fixture, cases},
+    fixture::{Fixture, User, cases},
     grant::{Guest, operate},
 };
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use std::{fs, os::unix::fs::MetadataExt};
 
@@ -17,6 +18,8 @@ cases![
     reading_becomes_writing_and_reading_again,
     what_is_granted_is_taken_back,
     what_holds_another_grant_is_taken_back_after_it,
+    a_part_of_what_is_executed_is_not_granted_for_writing,
+    a_part_becomes_the_whole,
     what_is_open_of_it_stays_open,
     a_path_is_relative_to_who_grants_it,
     the_report_and_the_events_have_files,
@@ -32,6 +35,16 @@ cases![
     a_guest_that_moves_it_loses_it_all_the_same,
     a_guest_that_kills_everybody_is_granted_more,
     who_mounts_it_is_gone_with_the_guest,
+    what_is_written_is_not_executed_by_another_name,
+    what_is_open_of_it_executes_nothing_that_is_written,
+    nothing_is_written_below_the_own_tmp,
+    nothing_is_made_in_a_folder_that_is_the_root,
+    grants_are_taken_back_wherever_they_lie,
+    who_does_not_answer_does_nothing_later,
+    links_of_a_former_grant_lead_nowhere,
+    what_resolves_names_is_not_granted,
+    what_is_mounted_below_is_granted_by_itself,
+    who_mounts_it_leaves_no_processes,
 ];
 
 /// Says what each line of its input comes to.
@@ -190,10 +203,14 @@ fn what_is_granted_is_taken_back(fixture: &Fixture) {
 
 fn what_holds_another_grant_is_taken_back_after_it(fixture: &Fixture) {
     fixture.write("data/inner/file", "content");
-    let (outer, inner) = (fixture.text("data"), fixture.text("data/inner"));
+    fixture.write("other/file", "other");
+    let outer = fixture.text("data");
+    let inner = format!("{}:{outer}/inner", fixture.text("other"));
+    let file = fixture.text("data/inner/file");
     let mut guest = start(fixture, &[]);
     gives(fixture, &guest, "--read", &outer);
     gives(fixture, &guest, "--write", &inner);
+    assert_eq!(guest.reads(&file), "other");
     refuses(
         fixture,
         &guest,
@@ -201,8 +218,44 @@ fn what_holds_another_grant_is_taken_back_after_it(fixture: &Fixture) {
         "data/inner\" lies in it: take that back before",
     );
     takes(fixture, &guest, "--write", &inner);
+    assert_eq!(guest.reads(&file), "content");
     takes(fixture, &guest, "--read", &outer);
-    assert_eq!(guest.reads(&fixture.text("data/inner/file")), "ENOENT");
+    assert_eq!(guest.reads(&file), "ENOENT");
+    guest.ends().is(0);
+}
+
+/// What the guest may execute there it could have open.
+fn a_part_of_what_is_executed_is_not_granted_for_writing(fixture: &Fixture) {
+    fixture.make_folder("data/inner");
+    let inner = fixture.text("data/inner");
+    let guest = start(fixture, &["--read", "data"]);
+    refuses(
+        fixture,
+        &guest,
+        ("grant", "--write", &inner),
+        "may not what it writes",
+    );
+    gives(fixture, &guest, "--write", &fixture.text("data"));
+    guest.ends().is(0);
+}
+
+/// Nobody waits for what is part of more.
+fn a_part_becomes_the_whole(fixture: &Fixture) {
+    fixture.write("data/file", "content");
+    fixture.write("data/other", "content");
+    let [folder, file, other] = ["data", "data/file", "data/other"].map(|name| fixture.text(name));
+    let mut guest = start(fixture, &[]);
+    gives(fixture, &guest, "--read", &file);
+    gives(fixture, &guest, "--read", &folder);
+    assert_eq!(guest.reads(&other), "content");
+    refuses(
+        fixture,
+        &guest,
+        ("revoke", "--read", &file),
+        "it was not granted while the guest runs",
+    );
+    takes(fixture, &guest, "--read", &folder);
+    assert_eq!([guest.reads(&file), guest.reads(&other)], ["", "ENOENT"]);
     guest.ends().is(0);
 }
 
@@ -507,4 +560,264 @@ fn children_of(process: u32) -> Vec<u32> {
 fn is_alive(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("VmRSS"))
+}
+
+/// The process that mounts what is granted to the guest.
+fn holder_of(guest: &Guest) -> Pid {
+    let of_palisade = children_of(guest.palisade());
+    let of_keeper: Vec<u32> = of_palisade.into_iter().flat_map(children_of).collect();
+    let holds = |process: &&u32| {
+        let own = |kind| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
+        let of_keeper = |kind| fs::read_link(format!("/proc/self/ns/{kind}")).ok();
+        // In mounts of the host's, and not among the guest's processes; the maker has them too, and reads sockets.
+        own("pid") == of_keeper("pid")
+            && fs::read_dir(format!("/proc/{process}/fd")).is_ok_and(has_namespaces)
+    };
+    let holder = of_keeper.iter().find(holds).unwrap();
+    Pid::from_raw(*holder as i32).unwrap()
+}
+
+fn has_namespaces(mut descriptors: fs::ReadDir) -> bool {
+    descriptors.any(|fd| {
+        let target = fs::read_link(fd.unwrap().path()).unwrap_or_default();
+        target.to_string_lossy().starts_with("mnt:")
+    })
+}
+
+/// Nor by the path of another grant.
+fn what_is_written_is_not_executed_by_another_name(fixture: &Fixture) {
+    fixture.make_folder("work/out");
+    let guest = start(fixture, &["--write", "work/out"]);
+    for name in ["work", "work/out"] {
+        let other = format!("{}:/other", fixture.text(name));
+        refuses(
+            fixture,
+            &guest,
+            ("grant", "--read", &other),
+            "could execute as /other",
+        );
+    }
+    guest.ends().is(0);
+}
+
+const RUNS: &str =
+    "subprocess.run([path], pass_fds=kept, capture_output=True, text=True).stdout.strip()";
+
+fn what_is_open_of_it_executes_nothing_that_is_written(fixture: &Fixture) {
+    fixture.write_program("tool/run", "#!/bin/sh\necho executed\n");
+    let tool = fixture.text("tool");
+    for is_from_start in [true, false] {
+        let flags = ["--read", "tool"];
+        let mut guest = start(fixture, if is_from_start { &flags } else { &[] });
+        if !is_from_start {
+            gives(fixture, &guest, "--read", &tool);
+        }
+        let opens = format!("kept.append(os.open({tool:?}, os.O_RDONLY)) or 'open'");
+        assert_eq!(guest.evaluates(&opens), "open");
+        let by_name = RUNS.replace("path", &format!("{tool:?} + '/run'"));
+        let by_fd = RUNS.replace("path", "f'/proc/self/fd/{kept[0]}/run'");
+        assert_eq!(
+            guest.evaluates(&by_fd),
+            "executed",
+            "as long as nobody writes there"
+        );
+        if !is_from_start {
+            takes(fixture, &guest, "--read", &tool);
+        }
+        gives(fixture, &guest, "--write", &tool);
+        for runs in [&by_name, &by_fd] {
+            assert_eq!(guest.evaluates(runs), "EACCES", "{is_from_start}");
+        }
+        let opens = format!("kept.append(os.open({tool:?} + '/run', os.O_WRONLY)) or 'open'");
+        assert_eq!(guest.evaluates(&opens), "open");
+        takes(fixture, &guest, "--write", &tool);
+        if !is_from_start {
+            gives(fixture, &guest, "--read", &tool);
+        }
+        for runs in [&by_name, &by_fd] {
+            assert_eq!(
+                guest.evaluates(runs),
+                "EACCES",
+                "{is_from_start}: it is still open for writing"
+            );
+        }
+        guest.ends().is(0);
+    }
+}
+
+/// There the guest may make sockets and FIFOs.
+fn nothing_is_written_below_the_own_tmp(fixture: &Fixture) {
+    fixture.make_folder("data/inner");
+    let data = fixture.text("data");
+    for place in ["/tmp", "/dev/shm"] {
+        let guest = start(fixture, &[]);
+        let read = format!("{data}:{place}/data");
+        gives(fixture, &guest, "--read", &read);
+        for write in [&read, &format!("{data}/inner:{place}/data/inner")] {
+            refuses(
+                fixture,
+                &guest,
+                ("grant", "--write", write),
+                "takes a start",
+            );
+        }
+        guest.ends().is(0);
+    }
+}
+
+fn nothing_is_made_in_a_folder_that_is_the_root(fixture: &Fixture) {
+    for name in [
+        "root/usr",
+        "root/tmp",
+        "root/dev/shm",
+        "root/proc",
+        "root/place",
+    ] {
+        fixture.make_folder(name);
+    }
+    for (name, target) in [
+        ("lib", "usr/lib"),
+        ("lib64", "usr/lib64"),
+        ("bin", "usr/bin"),
+    ] {
+        std::os::unix::fs::symlink(target, fixture.path("root").join(name)).unwrap();
+    }
+    fixture.write("data/file", "content");
+    let mut guest = start(fixture, &["--read", "root:/", "--read", "/usr"]);
+    for place in ["/tmp/p/q", "/dev/shm/p", "/new"] {
+        let read = format!("{}:{place}", fixture.text("data"));
+        operate(fixture, "grant", &guest, &["--read", &read]).is(125);
+    }
+    let place = format!("{}:/place", fixture.text("data"));
+    gives(fixture, &guest, "--read", &place);
+    assert_eq!(guest.reads("/place/file"), "content");
+    guest.ends().is(0);
+    for name in ["root/tmp/p", "root/dev/shm/p", "root/new"] {
+        assert!(!fixture.exists(name), "{name}");
+    }
+}
+
+fn grants_are_taken_back_wherever_they_lie(fixture: &Fixture) {
+    for name in ["one", "other"] {
+        fixture.write(&format!("{name}/file"), name);
+    }
+    let [one, other] = ["one", "other"].map(|name| fixture.text(name));
+    let mut guest = start(fixture, &[]);
+    gives(fixture, &guest, "--read", &one);
+    gives(fixture, &guest, "--write", &one);
+    refuses(
+        fixture,
+        &guest,
+        ("revoke", "--read", &one),
+        "take that back before",
+    );
+    takes(fixture, &guest, "--write", &one);
+    takes(fixture, &guest, "--read", &one);
+    assert_eq!(guest.reads(&fixture.text("one/file")), "ENOENT");
+    // The same words twice, with another between.
+    let at = |name: &str| format!("{name}:/x");
+    for name in [&one, &other, &one] {
+        gives(fixture, &guest, "--read", &at(name));
+    }
+    for (name, below) in [(&one, "other"), (&other, "one"), (&one, "ENOENT")] {
+        takes(fixture, &guest, "--read", &at(name));
+        assert_eq!(guest.reads("/x/file"), below);
+    }
+    // Where the guest has moved it, and something else was mounted over it.
+    let first = format!("{one}:/tmp/a/data");
+    let second = format!("{other}:/tmp/b/data");
+    gives(fixture, &guest, "--read", &first);
+    assert_eq!(guest.evaluates("os.rename('/tmp/a', '/tmp/b')"), "None");
+    gives(fixture, &guest, "--read", &second);
+    takes(fixture, &guest, "--read", &first);
+    takes(fixture, &guest, "--read", &second);
+    assert_eq!(guest.evaluates("os.listdir('/tmp/b/data')"), "[]");
+    guest.ends().is(0);
+}
+
+/// And does not hold the end up.
+fn who_does_not_answer_does_nothing_later(fixture: &Fixture) {
+    fixture.write("data/file", "content");
+    let file = fixture.text("data/file");
+    let mut guest = start(fixture, &[]);
+    let holder = holder_of(&guest);
+    rustix::process::kill_process(holder, Signal::STOP).unwrap();
+    refuses(
+        fixture,
+        &guest,
+        ("grant", "--read", &fixture.text("data")),
+        "does not answer",
+    );
+    rustix::process::kill_process(holder, Signal::CONT).unwrap();
+    refuses(
+        fixture,
+        &guest,
+        ("grant", "--read", &fixture.text("data")),
+        "does not answer",
+    );
+    while is_alive(holder.as_raw_nonzero().get() as u32) {
+        std::thread::yield_now();
+    }
+    assert_eq!(guest.reads(&file), "ENOENT");
+    guest.ends().is(0);
+    let guest = start(fixture, &[]);
+    rustix::process::kill_process(holder_of(&guest), Signal::STOP).unwrap();
+    guest.ends().is(0);
+}
+
+/// It may hold the folder open.
+fn links_of_a_former_grant_lead_nowhere(fixture: &Fixture) {
+    fixture.write("secret/key", "key");
+    fixture.make_folder("work");
+    let mut guest = start(fixture, &[]);
+    gives(fixture, &guest, "--write", &fixture.text("work"));
+    let link = fixture.text("work/link");
+    let links = format!("os.symlink({:?}, {link:?})", fixture.text("secret"));
+    assert_eq!(guest.evaluates(&links), "None");
+    takes(fixture, &guest, "--write", &fixture.text("work"));
+    let why = "the guest can change what";
+    refuses(fixture, &guest, ("grant", "--read", &link), why);
+    guest.ends().is(0);
+}
+
+/// Names may be granted later.
+fn what_resolves_names_is_not_granted(fixture: &Fixture) {
+    let guest = start(fixture, &[]);
+    let hosts = "/etc/hosts:/hosts";
+    refuses(
+        fixture,
+        &guest,
+        ("grant", "--write", hosts),
+        "/etc/hosts, which is used outside",
+    );
+    guest.ends().is(0);
+}
+
+/// As root a mount that lies in it would go by itself when it is taken back, and show what it lies on.
+fn what_is_mounted_below_is_granted_by_itself(fixture: &Fixture) {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let point = |line: &str| line.split(' ').nth(4).unwrap().to_owned();
+    let mut below_sys = mounts.lines().map(point);
+    let guest = start(fixture, &[]);
+    if below_sys.any(|point| point.starts_with("/sys/")) {
+        let outcome = operate(fixture, "grant", &guest, &["--read", "/sys:/s"]);
+        match fixture.user {
+            User::Root => assert!(outcome.stderr.contains("is mounted in it"), "{outcome:?}"),
+            User::Ordinary => drop(outcome.is_silent(0)),
+        };
+    }
+    guest.ends().is(0);
+}
+
+fn who_mounts_it_leaves_no_processes(fixture: &Fixture) {
+    fixture.make_folder("data");
+    let data = fixture.text("data");
+    let guest = start(fixture, &[]);
+    let holder = holder_of(&guest).as_raw_nonzero().get() as u32;
+    for _ in 0..3 {
+        gives(fixture, &guest, "--write", &data);
+        takes(fixture, &guest, "--write", &data);
+    }
+    assert_eq!(children_of(holder), [0; 0]);
+    guest.ends().is(0);
 }

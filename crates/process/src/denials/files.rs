@@ -99,20 +99,40 @@ pub(crate) fn advised_around(
     grant: &FileGrant,
     watched: &Watched,
 ) -> Option<(FileGrant, Identity)> {
-    let mounts = &LocalMounts::here();
     let folder = grant.host.parent().filter(|_| grant.guest.is_none())?;
-    let found = mounts.find(folder).ok()?;
+    let identity = identity_of_advised(folder, grant.access, watched)?;
+    let grant = FileGrant {
+        host: folder.into(),
+        ..grant.clone()
+    };
+    Some((grant, identity))
+}
+
+/// The granted place that it lies in, for the same.
+pub(crate) fn advised_place(
+    grant: &FileGrant,
+    (place, layout): (&Path, &Layout),
+    watched: &Watched,
+) -> Option<(FileGrant, Identity)> {
+    let host = layout.host_path(place)?;
+    let identity = identity_of_advised(&host, grant.access, watched)?;
+    let grant = FileGrant {
+        access: grant.access,
+        guest: (host != place).then(|| place.into()),
+        host,
+    };
+    Some((grant, identity))
+}
+
+/// What lies at a path without links, if it may be granted whole.
+fn identity_of_advised(path: &Path, access: Access, watched: &Watched) -> Option<Identity> {
+    let mounts = &LocalMounts::here();
+    let found = mounts.find(path).ok()?;
     let home = watched.home.as_deref();
     let home = home.and_then(|home| Some(mounts.find(home).ok()?.canonical));
     let is_advised = judge(&found, home.as_deref()) == Advice::Grant;
-    let changes = grant.access == Access::Write;
-    (is_advised && found.canonical == folder && may_have(&found, changes)).then(|| {
-        let grant = FileGrant {
-            host: folder.into(),
-            ..grant.clone()
-        };
-        (grant, found.identity)
-    })
+    let may_have = may_have(&found, access == Access::Write);
+    (is_advised && may_have && found.canonical == path).then_some(found.identity)
 }
 
 /// What was asked of one path.

@@ -2,7 +2,7 @@
 
 use super::holder::{HoldError, Holder};
 use crate::{
-    host::{Host, Identity},
+    host::{Host, Identity, Mount},
     layout::{Growth, Layout, Place},
     lock::lock,
     paths::join,
@@ -27,6 +27,8 @@ const MOST_TOLD: usize = 1024;
 pub(crate) struct Files {
     state: Mutex<State>,
     relied: Vec<PathBuf>,
+    /// Mounts of the host's that lie in what is granted are not held together.
+    is_root: bool,
     journal: Option<Arc<Journal>>,
     begun: Instant,
 }
@@ -57,6 +59,7 @@ impl Files {
         journal: Option<&Arc<Journal>>,
     ) -> Self {
         Self {
+            is_root: holder.is_root(),
             state: Mutex::new(State {
                 holder,
                 layout: layout.without_contents(),
@@ -104,8 +107,9 @@ impl Files {
         let number = state.holder.hold(&growth);
         let number = number.map_err(|error| error.to_string())?;
         // They lie beneath it by now.
+        let is_written = grant.access == Access::Write;
         for held in within {
-            state.let_go(&held);
+            state.let_go(&held, is_written);
         }
         state.layout = layout;
         state.held.push(Held {
@@ -144,19 +148,30 @@ impl Files {
         host: &dyn Host,
     ) -> Result<(Layout, Growth), String> {
         let grown = layout.grown(grant, &self.relied, host);
-        grown.map_err(|error| without_fault(&error.to_string()))
+        let (layout, growth) = grown.map_err(|error| without_fault(&error.to_string()))?;
+        // Taken back, they would go by themselves, and show what they lie on.
+        let folder = &growth.found.canonical;
+        let is_below = |mount: &Mount| is_within(&mount.point, folder);
+        let mounts = host.mounts().unwrap_or_default();
+        match mounts.iter().find(|mount| is_below(mount)) {
+            Some(mount) if self.is_root => Err(format!(
+                "{} is mounted in it: grant what the guest needs of it by itself, or at a start",
+                mount.point.display()
+            )),
+            _ => Ok((layout, growth)),
+        }
     }
 
     /// Takes back what was granted so.
     pub(crate) fn take_back(&self, flag: &str) -> Result<(), String> {
         let flag = flag_of(&parse(flag)?);
         let mut state = lock(&self.state);
-        let at = state.held.iter().position(|held| held.flag == flag);
+        let at = state.held.iter().rposition(|held| held.flag == flag);
         let at = at.ok_or("it was not granted while the guest runs")?;
         // Each of the later ones was decided with this one there.
         let later = state.held[at + 1..].iter();
         let guest = state.held[at].guest();
-        let mut within = later.filter(|later| is_within(later.guest(), guest));
+        let mut within = later.filter(|later| later.guest().starts_with(guest));
         if let Some(within) = within.next() {
             return Err(format!(
                 "{:?} lies in it: take that back before",
@@ -166,13 +181,13 @@ impl Files {
         let number = state.held[at].number;
         state
             .holder
-            .release(number)
+            .release(number, true)
             .map_err(|error| error.to_string())?;
         let held = state.held.remove(at);
         state.layout.put_back(held.guest(), &held.before);
         let now = self.now_us();
-        let granted = state.granted.iter_mut();
-        for granted in granted.filter(|one| one.grant == flag && one.revoked_at_us.is_none()) {
+        let is_it = |one: &&mut Granted| one.grant == flag && one.revoked_at_us.is_none();
+        if let Some(granted) = state.granted.iter_mut().rev().find(is_it) {
             granted.revoked_at_us = Some(now);
         }
         if let Some(journal) = &self.journal {
@@ -246,11 +261,15 @@ impl State {
     }
 
     /// Takes away what lies beneath another mount.
-    fn let_go(&mut self, flag: &str) {
-        if let Some(at) = self.held.iter().position(|held| held.flag == flag) {
-            let held = self.held.remove(at);
-            // Where it cannot be, it goes with the domain.
-            let _ = self.holder.release(held.number);
+    fn let_go(&mut self, flag: &str, is_written: bool) {
+        let held = self.held.iter().position(|held| held.flag == flag);
+        if let Some(at) = held
+            && self
+                .holder
+                .release(self.held[at].number, is_written)
+                .is_ok()
+        {
+            self.held.remove(at);
         }
     }
 }

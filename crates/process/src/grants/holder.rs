@@ -24,7 +24,7 @@ use std::{
 
 /// A file system whose server does not answer holds it up, and must not hold up whoever waits for the guest.
 const PATIENCE: Timespec = Timespec {
-    tv_sec: 5,
+    tv_sec: 3,
     tv_nsec: 0,
 };
 
@@ -45,8 +45,10 @@ pub(crate) enum HoldError {
     CannotMapOwner(#[source] Errno),
     #[error("no more than 64 files and folders are granted to a guest that runs")]
     TooMany,
-    #[error("something else was mounted there since")]
-    MountedOver,
+    #[error(
+        "the guest has used up all that its own folders may hold, where a place for it would lie"
+    )]
+    Full,
     #[error("it cannot be mounted ({step:?}): {errno}")]
     Mount {
         step: Step,
@@ -118,8 +120,14 @@ impl Holder {
     }
 
     /// Takes that mount away again.
-    pub(crate) fn release(&mut self, number: u64) -> Result<(), HoldError> {
-        self.ask(wire::RELEASE, &[number], &[])
+    /// Nothing that is open of it is changed or executed any more, if it is `closed`.
+    pub(crate) fn release(&mut self, number: u64, closed: bool) -> Result<(), HoldError> {
+        self.ask(wire::RELEASE, &[number, closed.into()], &[])
+    }
+
+    /// Whether it is of root's.
+    pub(crate) fn is_root(&self) -> bool {
+        self.host_uid.is_some()
     }
 
     fn how_to_map(&self, growth: &Growth) -> u64 {
@@ -142,6 +150,8 @@ impl Holder {
         let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
         let polled = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
         if polled != Ok(1) {
+            // What was given up is not done later.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
             return Err(HoldError::NoAnswer);
         }
         let Ok(Some((answer, _))) = receive_record(self.socket.as_fd()) else {
@@ -177,10 +187,10 @@ fn failure(words: &[u64; wire::RECORD_WORDS]) -> HoldError {
     match (Step::from_number(words[0]), words[1]) {
         (Step::SourceChanged, _) => HoldError::Replaced,
         (Step::OpenSource, _) => HoldError::Open(errno),
+        (Step::MakeDir, _) if errno == Errno::NOSPC => HoldError::Full,
         (Step::OpenTarget | Step::MakeDir, _) => HoldError::NoPlace(errno),
         (Step::SetMountAttributes, 1) => HoldError::CannotMapOwner(errno),
         (Step::AttachMount, 0) => HoldError::TooMany,
-        (Step::DetachOldRoot, _) if errno == Errno::BUSY => HoldError::MountedOver,
         (step, _) => HoldError::Mount { step, errno },
     }
 }

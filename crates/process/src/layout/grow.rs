@@ -22,6 +22,8 @@ pub(crate) enum GrowError {
     TakesAStart(&'static str),
     #[error("{} is granted already", .0.display())]
     IsGranted(PathBuf),
+    #[error("the guest may execute what lies in {} already, and may not what it writes: grant that for writing as a whole, or at another start", .0.display())]
+    IsExecuted(PathBuf),
     #[error("{} is protected", .0.display())]
     IsProtected(PathBuf),
     #[error("{} is granted for writing, and a grant takes nothing away", .0.display())]
@@ -90,7 +92,9 @@ impl Layout {
         self.refuse_links(guest)?;
         // Where the guest can write, it chooses what a path leads to.
         let is_own = self.host_path(guest).as_ref() == Some(&source.found.canonical);
-        if !is_own && Reach::new(self, host).can_change(&Relied::Place(grant.host.clone())) {
+        let with_former = self.with_former();
+        let reach = Reach::new(&with_former, host);
+        if !is_own && reach.can_change(&Relied::Place(grant.host.clone())) {
             return Err(GrowError::IsChangeable(grant.host.clone()));
         }
         self.refuse_what_is_there(guest, &source)?;
@@ -105,14 +109,22 @@ impl Layout {
             if let Some(relied) = reach.find(relied.iter().cloned().map(Relied::Content)) {
                 return Err(GrowError::IsReliedOn(relied.into_path()));
             }
-            reach.refuse_second_names()?;
+        }
+        Reach::new(&grown, host).refuse_second_names()?;
+        let mut attributes = grown.attributes(guest, &source);
+        // What it holds open of former grants it can still write to.
+        if Reach::new(&grown.with_former(), host)
+            .refuse_second_names()
+            .is_err()
+        {
+            attributes = attributes | Attributes::NOEXEC;
         }
         let growth = Growth {
             guest: guest.into(),
-            attributes: grown.attributes(guest, &source),
+            attributes,
             owner: arrange::owner_to_map(host, &source),
             open_to_all: arrange::is_open_to_all(&source.found, source.writable),
-            may_make: around.is_none(),
+            may_make: around.is_none() && !self.has_root(),
             found: source.found,
         };
         Ok((grown, growth))
@@ -120,10 +132,26 @@ impl Layout {
 
     /// The same without what lies at a path, where there is what there was before.
     pub(crate) fn put_back(&mut self, guest: &Path, before: &Self) {
+        if let Some(MountPoint::Host(place)) = self.mount_points.get(guest)
+            && place.writable
+        {
+            self.formerly.push(place.clone());
+        }
         match before.mount_points.get(guest) {
             Some(place) => drop(self.mount_points.insert(guest.into(), place.clone())),
             None => drop(self.mount_points.remove(guest)),
         }
+    }
+
+    /// The same with what the guest may hold open for writing, at paths of nobody's.
+    fn with_former(&self) -> Self {
+        let mut all = self.clone();
+        for (number, place) in self.formerly.iter().enumerate() {
+            let nowhere = PathBuf::from(format!("/.formerly-granted/{number}"));
+            all.mount_points
+                .insert(nowhere, MountPoint::Host(place.clone()));
+        }
+        all
     }
 
     fn refuse_what_is_there(&self, guest: &Path, wanted: &HostPath) -> Result<(), GrowError> {
@@ -133,27 +161,32 @@ impl Layout {
             return Err(GrowError::Covers(below.clone()));
         }
         let own = || Err(GrowError::IsOfTheDomain(guest.into()));
+        let is_private = |path: &Path| self.mount_points.get(path) == Some(&MountPoint::Private);
+        // Landlock lets the guest make sockets and FIFOs wherever it may in such a folder.
+        if wanted.writable && guest.ancestors().skip(1).any(is_private) {
+            return Err(GrowError::TakesAStart(
+                "to write below the guest's own /tmp or /dev/shm",
+            ));
+        }
+        let is_same = self.host_path(guest).as_ref() == Some(&wanted.found.canonical);
         match self.nearest(guest.ancestors()) {
             Some((_, MountPoint::Host(host))) if host.granted && host.writable => {
-                let is_same = self.host_path(guest).as_ref() == Some(&wanted.found.canonical);
                 match wanted.writable && is_same {
                     true => Err(GrowError::IsGranted(guest.into())),
                     false => Err(GrowError::TakesAway(guest.into())),
                 }
             }
-            Some((_, MountPoint::Host(host))) if host.granted => {
-                let is_same = self.host_path(guest).as_ref() == Some(&wanted.found.canonical);
-                match !wanted.writable && is_same {
-                    true => Err(GrowError::IsGranted(guest.into())),
-                    false => Ok(()),
-                }
+            // A folder that is open there is one of the mount below.
+            Some((place, MountPoint::Host(_)))
+                if wanted.writable && is_same && place != guest && !self.is_executable(guest) =>
+            {
+                Err(GrowError::IsExecuted(place.into()))
+            }
+            Some((_, MountPoint::Host(host))) if host.granted && !wanted.writable && is_same => {
+                Err(GrowError::IsGranted(guest.into()))
             }
             Some((_, MountPoint::Host(_))) => Ok(()),
             Some((place, MountPoint::Private)) if place == guest => own(),
-            // Landlock lets the guest make sockets and FIFOs wherever it may in such a folder.
-            Some((_, MountPoint::Private)) if wanted.writable => Err(GrowError::TakesAStart(
-                "to write below the guest's own /tmp or /dev/shm",
-            )),
             Some((_, MountPoint::Private)) | None => Ok(()),
             Some((_, MountPoint::Protected)) => Err(GrowError::IsProtected(guest.into())),
             Some((_, MountPoint::Own | MountPoint::Executable)) => own(),

@@ -30,6 +30,7 @@ impl Layout {
             absent: Vec::new(),
             root: None,
             grows: false,
+            formerly: Vec::new(),
             keeps_git: policy.grants.guard,
         };
         for folder in PRIVATE_FOLDERS {

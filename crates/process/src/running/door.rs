@@ -115,7 +115,7 @@ impl RunningDomain {
         Session::begin(ours, further)
     }
 
-    /// Grants its guest more, or takes back what was granted so: network grants, to a guest that was started so that it can be.
+    /// Grants its guest more, or takes back what was granted so: network and files, to a guest that was started so that it can be.
     ///
     /// # Errors
     ///

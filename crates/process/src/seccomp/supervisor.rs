@@ -123,11 +123,11 @@ pub(crate) fn holder(is_root: bool) -> Filter {
         SYS_chdir,
         SYS_fchdir,
         SYS_umount2,
+        SYS_ppoll,
     ];
     let of_root = [
         SYS_clone3,
         SYS_clone,
-        SYS_ppoll,
         SYS_write,
         SYS_pidfd_send_signal,
         SYS_setfsuid,

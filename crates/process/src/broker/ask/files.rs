@@ -174,12 +174,20 @@ fn serve(jobs: &Receiver<Job>, asking: &Asking, files: &Files, watched: &Watched
             Job::Look(sought, note) => {
                 let layout = files.layout();
                 let narrow = denials::advised(&sought.path, *note, &layout, watched);
-                let wide = narrow
-                    .as_ref()
-                    .filter(|(grant, _)| asking.has_agreed_beside(grant));
-                let wide = wide.and_then(|(grant, _)| denials::advised_around(grant, watched));
-                let advised = wide.into_iter().chain(narrow);
-                let advised = advised.filter(|(grant, _)| files.may_give(grant, &ThisHost));
+                let may_give =
+                    |advised: &(FileGrant, Identity)| files.may_give(&advised.0, &ThisHost);
+                let wider = narrow.as_ref().and_then(|narrow| match may_give(narrow) {
+                    true if asking.has_agreed_beside(&narrow.0) => {
+                        denials::advised_around(&narrow.0, watched)
+                    }
+                    true => None,
+                    // A part cannot be written to where the guest executes from the whole.
+                    false => {
+                        let place = layout.granted_place(narrow.0.guest_path())?;
+                        denials::advised_place(&narrow.0, (place, &layout), watched)
+                    }
+                });
+                let advised = wider.into_iter().chain(narrow).filter(may_give);
                 asking.files.found(sought, advised.collect());
             }
             Job::Give(grant, identity, (process, verdict)) => {

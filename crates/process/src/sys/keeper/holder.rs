@@ -18,37 +18,40 @@ use crate::{
     kernel,
     park::make_map,
     privileges, record_bytes, record_from, send_record,
+    text::Text,
     wire::{self, hold},
 };
-use kernel::{CStr, Errno, Fd, MountAttr, Result, c};
+use kernel::{CStr, Errno, Fd, MountAttr, PollFd, Result, c};
 use wire::{Record, Step};
 
 /// Longest request: a record and two paths; or a filter.
 const MESSAGE_BYTES: usize = wire::RECORD_BYTES + 16 * 1024;
 /// Most mounts at a time.
 const MOST: usize = 64;
-/// A name in a folder, with its NUL.
-const NAME_BYTES: usize = 256;
-
-/// What one request mounted.
+/// What one request mounted: no name of it is the guest's to choose.
 #[derive(Clone, Copy)]
 struct Held {
     number: u64,
-    /// The folder that it is mounted in, and its name there. No guest renames what is mounted on.
-    folder: Fd,
-    name: [u8; NAME_BYTES],
-    /// The mount's own number.
-    mount: u64,
+    mount: Fd,
 }
 
 /// Forks the holder. Descriptors: its socket, the domain's user and mount namespaces.
-pub(crate) fn begin(request: &Record, fds: &[Fd]) {
-    let [socket, user, mounts] = *fds else { return };
+/// Gives its pid.
+pub(crate) fn begin(request: &Record, fds: &[Fd]) -> Option<i32> {
+    let [socket, user, mounts] = *fds else {
+        return None;
+    };
     let enters = request.words[0] != 0;
     match kernel::fork(0, None).during(Step::Clone, 5) {
-        Ok(Some((_, pidfd))) => kernel::close(pidfd),
+        Ok(Some((pid, pidfd))) => {
+            kernel::close(pidfd);
+            Some(pid)
+        }
         Ok(None) => run(socket, enters.then_some(user), mounts),
-        Err(failure) => send_record(socket, &failed(wire::KEEPER_FAILED, &failure), &[]),
+        Err(failure) => {
+            send_record(socket, &failed(wire::KEEPER_FAILED, &failure), &[]);
+            None
+        }
     }
 }
 
@@ -73,6 +76,8 @@ struct Holder {
     /// Its own mounts, which are the host's, and the domain's.
     own: Fd,
     domain: Fd,
+    /// Its own descriptors by their numbers, proc_pid_fd(5): a mount that is open is found so, wherever it lies.
+    descriptors: Fd,
     held: [Option<Held>; MOST],
 }
 
@@ -91,13 +96,19 @@ impl Holder {
         // After the user namespace, whose change takes it back.
         kernel::prctl(privileges::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)
             .during(Step::Clone, 4)?;
-        keep_open([socket, domain, own]).during(Step::Redirect, 6)?;
+        let flags = kernel::O_PATH | kernel::O_DIRECTORY;
+        let descriptors = kernel::open(kernel::AT_FDCWD, c!("/proc/self/fd"), flags, 0)
+            .during(Step::Redirect, 5)?;
+        // Those that make maps are not waited for.
+        kernel::ignore(kernel::SIGCHLD);
+        keep_open([socket, domain, own, descriptors]).during(Step::Redirect, 6)?;
         let mut holder = Self {
             socket,
             length: 0,
             buffer: kernel::allocate(MESSAGE_BYTES).during(Step::Clone, 5)?,
             own,
             domain,
+            descriptors,
             held: [None; MOST],
         };
         let begin = holder.receive();
@@ -130,17 +141,21 @@ impl Holder {
         let request = self.receive();
         let outcome = match request.kind {
             wire::HOLD => self.hold(&request),
-            wire::RELEASE => self.release(request.words[hold::NUMBER]),
+            wire::RELEASE => self.release(request.words[0], request.words[1] != 0),
             _ => Err(Errno::NOSYS).during(Step::Unknown, 0),
         };
-        let answer = match outcome {
+        let answer = match &outcome {
             Ok(()) => Record {
                 kind: wire::HELD,
                 ..Record::default()
             },
-            Err(failure) => failed(wire::KEEPER_FAILED, &failure),
+            Err(failure) => failed(wire::KEEPER_FAILED, failure),
         };
         if kernel::send(self.socket, record_bytes(&answer), &[]).is_err() {
+            // Nobody knows that it was done.
+            if outcome.is_ok() && request.kind == wire::HOLD {
+                let _ = self.release(request.words[hold::NUMBER], true);
+            }
             crate::exit(0)
         }
     }
@@ -151,21 +166,33 @@ impl Holder {
         let place = place.ok_or(Errno::NOSPC).during(Step::AttachMount, 0)?;
         let (source, target) = paths_of(request, self.rest()).during(Step::DecodeLaunch, 0)?;
         let mount = clone(request, source)?;
-        let attached = self.inside(|| attach(request, mount, target));
-        kernel::close(mount);
-        self.held[place] = Some(attached?);
+        let attached = self.inside(|| attach(request, mount, target, self.socket));
+        attached.inspect_err(|_| kernel::close(mount))?;
+        self.held[place] = Some(Held {
+            number: request.words[hold::NUMBER],
+            mount,
+        });
         Ok(())
     }
 
-    /// Takes a mount away again; what is open of it stays so.
-    fn release(&mut self, number: u64) -> core::result::Result<(), Failure> {
+    /// Takes a mount away again.
+    fn release(&mut self, number: u64, is_closed: bool) -> core::result::Result<(), Failure> {
         let is_it = |held: &Option<Held>| held.is_some_and(|held| held.number == number);
         let place = self.held.iter().position(is_it);
-        let held = place.and_then(|place| self.held[place].take());
-        let held = held.ok_or(Errno::NOENT).during(Step::OpenTarget, 1)?;
-        let detached = self.inside(|| detach(&held).during(Step::DetachOldRoot, 1));
-        kernel::close(held.folder);
-        detached
+        let place = place.ok_or(Errno::NOENT).during(Step::OpenTarget, 1)?;
+        let Some(Held { mount, .. }) = self.held[place] else {
+            return Ok(());
+        };
+        let detached = self.inside(|| {
+            if is_closed {
+                close_to_changes(mount);
+            }
+            detach(self.descriptors, mount).during(Step::DetachOldRoot, 1)
+        });
+        detached?;
+        kernel::close(mount);
+        self.held[place] = None;
+        Ok(())
     }
 
     /// Does something among the domain's mounts.
@@ -184,7 +211,7 @@ impl Holder {
 }
 
 /// Closes everything but these.
-fn keep_open(mut kept: [Fd; 3]) -> Result<()> {
+fn keep_open(mut kept: [Fd; 4]) -> Result<()> {
     const AFTER_STREAMS: Fd = crate::NOTHING + 1;
     kept.sort_unstable();
     let mut first = AFTER_STREAMS;
@@ -251,27 +278,68 @@ fn restrict(request: &Record, mount: Fd) -> core::result::Result<(), Failure> {
     outcome
 }
 
-/// Puts a mount at its place, among the domain's.
-fn attach(request: &Record, mount: Fd, target: CStr) -> core::result::Result<Held, Failure> {
+/// Puts a mount at its place, among the domain's, unless whoever asked for it has given it up.
+fn attach(
+    request: &Record,
+    mount: Fd,
+    target: CStr,
+    socket: Fd,
+) -> core::result::Result<(), Failure> {
     let root = open_root().during(Step::OpenTarget, 0)?;
     let placed = match find(root, target) {
         Err(errno) if errno == Errno::NOENT && request.words[hold::MAKE] != hold::MAKE_NOTHING => {
-            make(request, root, target).and_then(|()| find(root, target).during(Step::OpenTarget, 2))
+            make(request, root, target)
+                .and_then(|()| find(root, target).during(Step::OpenTarget, 2))
         }
         found => found.during(Step::OpenTarget, 1),
     };
-    let outcome = placed.and_then(|place| {
-        let held = held(request, root, mount, target).during(Step::AttachMount, 2);
-        let moved = held.and_then(|held| {
-            let moved = kernel::move_mount(mount, place).during(Step::AttachMount, 1);
-            moved.inspect_err(|_| kernel::close(held.folder))?;
-            Ok(held)
-        });
-        kernel::close(place);
-        moved
-    });
     kernel::close(root);
-    outcome
+    let place = placed?;
+    let moved = match is_given_up(socket) {
+        true => Err(Errno::PIPE).during(Step::AttachMount, 2),
+        false => cover(request, place)
+            .and_then(|()| kernel::move_mount(mount, place).during(Step::AttachMount, 1)),
+    };
+    kernel::close(place);
+    moved
+}
+
+/// What is written is not executed, neither by what is open of a mount that lies there already.
+fn cover(request: &Record, place: Fd) -> core::result::Result<(), Failure> {
+    let wanted = request.words[hold::ATTRIBUTES] & kernel::MOUNT_ATTR_NOEXEC;
+    let about = kernel::statx_fd(place).during(Step::OpenTarget, 3)?;
+    let is_mount = about.attributes & kernel::STATX_ATTR_MOUNT_ROOT != 0;
+    match wanted != 0 && is_mount {
+        true => set(place, wanted).during(Step::SetMountAttributes, 2),
+        false => Ok(()),
+    }
+}
+
+/// Where somebody holds it open for writing, that one goes on.
+fn close_to_changes(mount: Fd) {
+    let _ = set(mount, kernel::MOUNT_ATTR_NOEXEC);
+    let _ = set(mount, kernel::MOUNT_ATTR_RDONLY);
+}
+
+fn set(mount: Fd, attributes: u64) -> Result<()> {
+    let wanted = MountAttr {
+        attr_set: attributes,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted)
+}
+
+/// Whether nobody waits for the answer.
+fn is_given_up(socket: Fd) -> bool {
+    let mut waits = [PollFd {
+        fd: socket,
+        events: 0,
+        revents: 0,
+    }];
+    let _ = kernel::poll(&mut waits, Some(0));
+    waits[0].revents & kernel::POLLHUP != 0
 }
 
 fn open_root() -> Result<Fd> {
@@ -284,67 +352,23 @@ fn find(root: Fd, path: CStr) -> Result<Fd> {
     kernel::open_resolved(root, path, kernel::O_PATH, RESOLVE_ROOT)
 }
 
-/// Where to find the mount again, whatever the guest calls the folders around it by then.
-fn held(request: &Record, root: Fd, mount: Fd, target: CStr) -> Result<Held> {
-    let (folder, name) = split(target)?;
-    let folder = find(root, folder.as_c_str()?)?;
-    let about = kernel::statx_fd(mount)?;
-    Ok(Held {
-        number: request.words[hold::NUMBER],
-        folder,
-        name,
-        mount: about.mount,
-    })
-}
-
-/// A path's folder, in memory of its own.
-struct Folder {
-    bytes: [u8; PATH_BYTES],
-    length: usize,
-}
-
-/// Longest path that anything is mounted at.
-const PATH_BYTES: usize = 4096;
-
-impl Folder {
-    fn as_c_str(&self) -> Result<CStr<'_>> {
-        CStr::new(&self.bytes[..self.length]).ok_or(Errno::INVAL)
+/// Takes away a mount that is open, and before it what lies on it: the kernel finds that first. The guest may have moved it there.
+fn detach(descriptors: Fd, mount: Fd) -> Result<()> {
+    let mut name = Text::default();
+    name.number(mount as u64).text(b"\0");
+    let name = CStr::new(name.bytes()).ok_or(Errno::INVAL)?;
+    kernel::change_directory_fd(descriptors)?;
+    let mut detached = Ok(());
+    for _ in 0..=MOST {
+        // It has this one always, and is told so as long as it is the domain's.
+        if set(mount, kernel::MOUNT_ATTR_NOSUID).is_err() {
+            break;
+        }
+        detached = kernel::detach(name);
+        if detached.is_err() {
+            break;
+        }
     }
-}
-
-/// An absolute path's folder, and the name in it.
-fn split(path: CStr) -> Result<(Folder, [u8; NAME_BYTES])> {
-    let bytes = path.with_nul();
-    let slash = bytes.iter().rposition(|byte| *byte == b'/');
-    let (before, last) = slash
-        .and_then(|slash| bytes.split_at_checked(slash + 1))
-        .ok_or(Errno::INVAL)?;
-    let mut name = [0; NAME_BYTES];
-    let mut folder = Folder {
-        bytes: [0; PATH_BYTES],
-        length: before.len() + 1,
-    };
-    // The last byte of each stays a NUL.
-    let into = folder.bytes.get_mut(..before.len()).ok_or(Errno::INVAL)?;
-    into.copy_from_slice(before);
-    let into = name.get_mut(..last.len()).ok_or(Errno::INVAL)?;
-    into.copy_from_slice(last);
-    if last.len() <= 1 || folder.length > PATH_BYTES {
-        return Err(Errno::INVAL);
-    }
-    Ok((folder, name))
-}
-
-fn detach(held: &Held) -> Result<()> {
-    let end = held.name.iter().position(|byte| *byte == 0);
-    let name = end.and_then(|end| CStr::new(&held.name[..=end]));
-    let name = name.ok_or(Errno::INVAL)?;
-    // Nothing else is taken away: a place may have been mounted on again since.
-    if kernel::statx_at(held.folder, name)?.mount != held.mount {
-        return Err(Errno::BUSY);
-    }
-    kernel::change_directory_fd(held.folder)?;
-    let detached = kernel::detach(name);
     kernel::change_directory(c!("/"))?;
     detached
 }
@@ -378,6 +402,8 @@ fn make(request: &Record, root: Fd, target: CStr) -> core::result::Result<(), Fa
 }
 
 fn make_below(tree: Fd, target: CStr, what: u64) -> Result<()> {
+    /// With its NUL.
+    const NAME_BYTES: usize = 256;
     const FILE: u32 = 0o444;
     const FOLDER: u32 = 0o755;
     let flags = kernel::O_PATH | kernel::O_DIRECTORY | kernel::O_NOFOLLOW;

@@ -23,6 +23,7 @@ impl Errno {
     pub(crate) const ACCESS: Self = Self(13);
     pub(crate) const EXIST: Self = Self(17);
     pub(crate) const NOSPC: Self = Self(28);
+    pub(crate) const PIPE: Self = Self(32);
     pub(crate) const BUSY: Self = Self(16);
     pub(crate) const NOTDIR: Self = Self(20);
     pub(crate) const INVAL: Self = Self(22);

@@ -169,7 +169,16 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
             Ok(())
         }
         wire::KEEPER_HOLDER => {
-            holder::begin(&request, fds);
+            if let Some(pid) = holder::begin(&request, fds) {
+                // It ends with the domains.
+                let _ = table.push(Entry {
+                    pid,
+                    bare: false,
+                    gate: None,
+                    mounts: None,
+                    clean: None,
+                });
+            }
             Ok(())
         }
         wire::KEEPER_MAP_IDS => map_ids(&request),

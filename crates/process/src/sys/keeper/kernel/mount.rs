@@ -145,11 +145,10 @@ pub(crate) fn pivot_root_here() -> Result<()> {
     unsafe { call!(number::PIVOT_ROOT, here, here).map(drop) }
 }
 
-/// What is mounted at a name in the working directory.
-pub(crate) fn detach(name: CStr) -> Result<()> {
-    const UMOUNT_NOFOLLOW: usize = 8;
-    // SAFETY: the name is NUL-terminated and borrowed for the call.
-    unsafe { call!(number::UMOUNT2, name.pointer(), MNT_DETACH | UMOUNT_NOFOLLOW).map(drop) }
+/// The mount that a path leads to.
+pub(crate) fn detach(path: CStr) -> Result<()> {
+    // SAFETY: the path is NUL-terminated and borrowed for the call.
+    unsafe { call!(number::UMOUNT2, path.pointer(), MNT_DETACH).map(drop) }
 }
 
 pub(crate) fn detach_here() -> Result<()> {

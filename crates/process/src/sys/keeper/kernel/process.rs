@@ -38,6 +38,14 @@ pub(crate) fn set_default_action(signal: i32) {
     let _ = unsafe { call!(number::RT_SIGACTION, signal, default.as_ptr(), 0, 8) };
 }
 
+/// Ignores a signal. Whoever ignores SIGCHLD has no children to wait for (wait(2)).
+pub(crate) fn ignore(signal: i32) {
+    // SIG_IGN is one.
+    let ignored = [1u64, 0, 0, 0];
+    // SAFETY: as in `set_default_action`.
+    let _ = unsafe { call!(number::RT_SIGACTION, signal, ignored.as_ptr(), 0, 8) };
+}
+
 /// A descriptor that becomes readable when a signal of `mask` is pending.
 pub(crate) fn signalfd(mask: u64) -> Result<Fd> {
     const SFD_CLOEXEC_NONBLOCK: usize = 0o2_004_000;
