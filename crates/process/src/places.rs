@@ -127,6 +127,12 @@ pub fn judge(found: &Found, home: Option<&Path>) -> Advice {
         .unwrap_or(Grant)
 }
 
+/// Whether programs keep keys, passwords or what was typed where a path leads, by its names.
+pub(crate) fn keeps_secrets(path: &Path, home: Option<&Path>) -> bool {
+    let is_secret = |advice| matches!(advice, Refuse(_));
+    of_home(path, home).is_some_and(is_secret) || of_names(path).is_some_and(is_secret)
+}
+
 fn of_home(path: &Path, home: Option<&Path>) -> Option<Advice> {
     let is_anybodys = |folder: &&str| path.parent() == Some(Path::new(folder));
     if HOMES_LIE_IN.iter().any(is_anybodys) {

@@ -45,6 +45,9 @@ pub struct Question {
     /// The path that the guest named, where the grant is of another: of the folder around it, of what it has of its user's home.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sought: Option<String>,
+    /// Something in a folder that may be a key or a password, by its name: the first that was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
     /// The flag that would grant it.
     pub grant: String,
     /// Whether `once` is an answer: what is bound stays so, and what is mounted.
@@ -137,6 +140,7 @@ mod tests {
             target: "tcp://example.com:443".into(),
             found_by: None,
             sought: None,
+            secret: None,
             grant: "--connect tcp://example.com:443".into(),
             has_once: true,
             waiting: 0,

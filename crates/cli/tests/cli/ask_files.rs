@@ -19,6 +19,7 @@ cases![
     a_program_is_asked_about,
     after_a_file_its_folder_is_asked_about,
     who_refuses_the_folder_is_asked_for_the_file,
+    a_folder_with_a_key_is_told_as_one,
     what_lies_in_the_home_is_asked_about_where_it_is,
     keys_and_homes_are_not_asked_about,
     what_is_not_there_is_not_asked_about,
@@ -171,6 +172,32 @@ fn after_a_file_its_folder_is_asked_about(fixture: &Fixture) {
     );
     assert_eq!(told[1]["sought"], format!("{folder}/second"));
     assert_eq!(told[0]["sought"], Value::Null);
+}
+
+/// Nobody is asked for it unasked, and who is asked for it is told.
+fn a_folder_with_a_key_is_told_as_one(fixture: &Fixture) {
+    write_files(fixture);
+    for name in ["data/second", "data/deep/.env"] {
+        fixture.write(name, name);
+    }
+    let folder = fixture.text("data");
+    let asker = Asker::says(fixture, &["run"]);
+    fixture.write("more/deep/.env", "key");
+    let more = fixture.text("more");
+    let text = format!("cat {folder}/file; cat {folder}/second; ls {more}");
+    shows(
+        &script(fixture, &[], &text).run(),
+        "contentdata/seconddeep\n",
+    );
+    let told = asker.told();
+    let wanted = [
+        format!("--read {folder}/file"),
+        format!("--read {folder}/second"),
+        format!("--read {more}"),
+    ];
+    assert_eq!(grants(&told), wanted);
+    assert_eq!(told[2]["secret"], format!("{more}/deep/.env"));
+    assert_eq!(told[1]["secret"], Value::Null);
 }
 
 fn who_refuses_the_folder_is_asked_for_the_file(fixture: &Fixture) {

@@ -158,6 +158,7 @@ struct Waiting {
     process: Process,
     found_by: Option<HostName>,
     sought: Option<String>,
+    secret: Option<String>,
     /// Its number, and when, once it is open.
     asked: Option<(u64, Instant)>,
     /// When a call was last seen that waits for it.
@@ -180,6 +181,8 @@ struct How<'a> {
     found_by: Option<&'a HostName>,
     /// The path that was named, where that is not what would be granted.
     sought: Option<String>,
+    /// Something in it that may be a key.
+    secret: Option<String>,
 }
 
 impl From<Call> for How<'_> {
@@ -188,6 +191,7 @@ impl From<Call> for How<'_> {
             call: Tried::Network(call),
             found_by: None,
             sought: None,
+            secret: None,
         }
     }
 }
@@ -425,6 +429,7 @@ impl Asking {
             process: who(),
             found_by: how.found_by.cloned(),
             sought: how.sought,
+            secret: how.secret,
             asked: None,
             wanted: Instant::now(),
         });
@@ -499,6 +504,7 @@ impl Asking {
             target: first.wish.target(),
             found_by: first.found_by.as_ref().map(ToString::to_string),
             sought: first.sought.clone(),
+            secret: first.secret.clone(),
             grant: first.wish.grant(),
             has_once: first.wish.has_once(),
             waiting,

@@ -9,7 +9,7 @@ use crate::{
     host::{Found, Identity, Kind, LocalMounts, Missed},
     layout::{Layout, Place},
     paths::join,
-    places::{Advice, IN_PART, judge},
+    places::{Advice, IN_PART, judge, keeps_secrets},
     plan::Watched,
 };
 use palisade_network::Process as Caller;
@@ -77,62 +77,72 @@ pub(super) fn denied(
     .collect()
 }
 
+/// What would be granted, and what is known of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Advised {
+    pub(crate) grant: FileGrant,
+    /// What lies there: nothing else is granted in its place.
+    pub(crate) identity: Identity,
+    /// Something in it that may be a key or a password.
+    pub(crate) secret: Option<PathBuf>,
+}
+
 /// What would be granted, so that a guest has what it asks for at a path: nothing where it may have it, or nobody would be advised to.
 pub(crate) fn advised(
     path: &Path,
     note: Note,
     layout: &Layout,
     watched: &Watched,
-) -> Option<(FileGrant, Identity)> {
+) -> Option<Advised> {
     let mounts = &LocalMounts::here();
     let look = Look::new(layout, watched, mounts);
     let lost = look.at(path, Asked::of(note)).ok()??;
-    let grant = lost
-        .grant
-        .filter(|grant| !lost.probe && grant.host.to_str().is_some())?;
-    let found = mounts.find(&grant.host).ok()?;
-    (found.canonical == grant.host).then_some((grant, found.identity))
+    let is_text = |grant: &FileGrant| grant.host.to_str().is_some();
+    let grant = lost.grant.filter(|grant| !lost.probe && is_text(grant))?;
+    look.advise(grant)
 }
 
-/// The folder around what would be granted, where it may be as a whole and appears at its own path.
+/// The folder around what would be granted, where it may be as a whole, appears at its own path, and holds nothing that may be a
+/// key.
 pub(crate) fn advised_around(
     grant: &FileGrant,
+    layout: &Layout,
     watched: &Watched,
-) -> Option<(FileGrant, Identity)> {
+) -> Option<Advised> {
+    let mounts = &LocalMounts::here();
+    let look = Look::new(layout, watched, mounts);
     let folder = grant.host.parent().filter(|_| grant.guest.is_none())?;
-    let identity = identity_of_advised(folder, grant.access, watched)?;
-    let grant = FileGrant {
+    let wide = FileGrant {
         host: folder.into(),
         ..grant.clone()
     };
-    Some((grant, identity))
+    let holds_nothing = look.secrets_in(folder) == Secrets::None;
+    look.advise(wide).filter(|_| holds_nothing)
 }
 
 /// The granted place that it lies in, for the same.
 pub(crate) fn advised_place(
     grant: &FileGrant,
-    (place, layout): (&Path, &Layout),
+    layout: &Layout,
     watched: &Watched,
-) -> Option<(FileGrant, Identity)> {
+) -> Option<Advised> {
+    let mounts = &LocalMounts::here();
+    let place = layout.granted_place(grant.guest_path())?;
     let host = layout.host_path(place)?;
-    let identity = identity_of_advised(&host, grant.access, watched)?;
-    let grant = FileGrant {
+    Look::new(layout, watched, mounts).advise(FileGrant {
         access: grant.access,
         guest: (host != place).then(|| place.into()),
         host,
-    };
-    Some((grant, identity))
+    })
 }
 
-/// What lies at a path without links, if it may be granted whole.
-fn identity_of_advised(path: &Path, access: Access, watched: &Watched) -> Option<Identity> {
-    let mounts = &LocalMounts::here();
-    let found = mounts.find(path).ok()?;
-    let home = watched.home.as_deref();
-    let home = home.and_then(|home| Some(mounts.find(home).ok()?.canonical));
-    let is_advised = judge(&found, home.as_deref()) == Advice::Grant;
-    let may_have = may_have(&found, access == Access::Write);
-    (is_advised && may_have && found.canonical == path).then_some(found.identity)
+/// What was found in a folder, however deep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Secrets {
+    None,
+    One(PathBuf),
+    /// Nobody has looked at all of it.
+    Unknown,
 }
 
 /// What was asked of one path.
@@ -260,6 +270,54 @@ impl<'a> Look<'a> {
             Place::Granted { .. } => self.through_link(path, asked),
             Place::Own | Place::None => self.absent(path, asked),
         }
+    }
+
+    /// What is known of a path without links, if it may be granted whole.
+    fn advise(&self, grant: FileGrant) -> Option<Advised> {
+        let found = self.mounts.find(&grant.host).ok()?;
+        let is_advised = judge(&found, self.home.as_deref()) == Advice::Grant;
+        let may_have = may_have(&found, grant.access == Access::Write);
+        let secret = match found.kind {
+            Kind::Folder => self.secrets_in(&grant.host),
+            _ => Secrets::None,
+        };
+        (is_advised && may_have && found.canonical == grant.host).then_some(Advised {
+            grant,
+            identity: found.identity,
+            secret: match secret {
+                Secrets::One(path) => Some(path),
+                Secrets::None | Secrets::Unknown => None,
+            },
+        })
+    }
+
+    /// By their names. Links lead elsewhere.
+    fn secrets_in(&self, folder: &Path) -> Secrets {
+        const MOST_ENTRIES: usize = 4096;
+        let mut folders = vec![folder.to_owned()];
+        let mut count = 0;
+        while let Some(folder) = folders.pop() {
+            if self.mounts.find_unlinked(&folder).is_err() {
+                return Secrets::Unknown;
+            }
+            let Ok(entries) = std::fs::read_dir(&folder) else {
+                return Secrets::Unknown;
+            };
+            for entry in entries.flatten() {
+                count += 1;
+                let path = entry.path();
+                if keeps_secrets(&path, self.home.as_deref()) {
+                    return Secrets::One(path);
+                }
+                if count > MOST_ENTRIES {
+                    return Secrets::Unknown;
+                }
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push(path);
+                }
+            }
+        }
+        Secrets::None
     }
 
     /// Of what is shown for reading.

@@ -460,15 +460,15 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
         line(
             "  It was found by a name, and is no public address: who answers for the name chose it.",
         );
-        in_lines(&in_ascii(found_by, usize::MAX))
-            .iter()
-            .for_each(|part| line(&format!("    {part}")));
+        line(&in_block(found_by));
     }
     if let Some(sought) = &question.sought {
         line("  It named another path, which this would give it:");
-        in_lines(&in_ascii(sought, usize::MAX))
-            .iter()
-            .for_each(|part| line(&format!("    {part}")));
+        line(&in_block(sought));
+    }
+    if let Some(secret) = &question.secret {
+        line("  In it lies what may be a key or a password:");
+        line(&in_block(secret));
     }
     if flag == "--connect" && target.contains("xn--") {
         line("  A part of the name (xn--) stands for letters that may look like others.");
@@ -510,6 +510,13 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
     text
 }
 
+/// What a guest chose, on lines of its own.
+fn in_block(text: &str) -> String {
+    let lines = in_lines(&in_ascii(text, usize::MAX));
+    let lines = lines.iter().map(|part| format!("    {part}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// So that none is longer than a terminal is wide.
 fn in_lines(text: &str) -> Vec<String> {
     let chars: Vec<_> = text.chars().collect();
@@ -539,6 +546,7 @@ mod tests {
             target: target.into(),
             found_by: None,
             sought: None,
+            secret: None,
             grant: format!("--connect {target}"),
             has_once: true,
             waiting: 0,
@@ -558,6 +566,31 @@ mod tests {
           run     until the guest ends
           always  the same, and it is written to the policy:
             p.toml
+          no      and not again
+          never   no to this and to all that follows
+        "#);
+    }
+
+    #[test]
+    fn a_question_about_a_folder_says_what_it_holds() {
+        let folder = Question {
+            call: "openat".into(),
+            grant: "--read /data".into(),
+            has_once: false,
+            sought: Some("/data/x\u{1b}".into()),
+            secret: Some("/data/.env".into()),
+            ..question("cat", "/data")
+        };
+        insta::assert_snapshot!(describe(&folder, None), @r#"
+        -- palisade asks ------------------------------------------------
+        "cat" (process 7) wants to read /data
+          It named another path, which this would give it:
+            /data/x\u{1b}
+          In it lies what may be a key or a password:
+            /data/.env
+          It would open /data to be read and executed.
+          Whatever runs behind the wall could read it, and pass it on where it may.
+          run     until the guest ends
           no      and not again
           never   no to this and to all that follows
         "#);

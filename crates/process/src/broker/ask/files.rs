@@ -17,7 +17,8 @@ use crate::{
         small_thread,
     },
     confine::{Kept, Target, Use},
-    denials, file_calls,
+    denials::{self, Advised},
+    file_calls,
     grants::files::Files,
     host::{Identity, ThisHost},
     layout::Layout,
@@ -57,7 +58,7 @@ enum Known {
     /// Nobody is asked about it.
     Nothing,
     /// Each of these would grant it; the widest first.
-    Wanted(Vec<FileGrant>),
+    Wanted(Vec<Advised>),
 }
 
 /// What the thread is to do.
@@ -104,14 +105,16 @@ impl FileDesk {
         Known::Looking
     }
 
-    fn found(&self, sought: Sought, advised: Vec<(FileGrant, Identity)>) {
+    fn found(&self, sought: Sought, advised: Vec<Advised>) {
         let mut desk = lock(&self.0);
+        for one in &advised {
+            desk.identities.insert(one.grant.clone(), one.identity);
+        }
         let known = match advised.is_empty() {
             true => Known::Nothing,
-            false => Known::Wanted(advised.iter().map(|(grant, _)| grant.clone()).collect()),
+            false => Known::Wanted(advised),
         };
         desk.known.insert(sought, known);
-        desk.identities.extend(advised);
     }
 
     /// Has it mounted. `false` if nobody does.
@@ -152,7 +155,11 @@ pub(in crate::broker) fn begin(
     let (jobs, arrived) = mpsc::channel();
     lock(&asking.files.0).jobs = Some(jobs);
     let kept = Kept {
-        files: vec![(Target::Path("/proc".into()), Use::Read)],
+        files: vec![
+            (Target::Path("/proc".into()), Use::Read),
+            // Whether something in a folder may be a key.
+            (Target::Path("/".into()), Use::List),
+        ],
         connects: false,
         calls: seccomp::supervisor(),
     };
@@ -174,18 +181,14 @@ fn serve(jobs: &Receiver<Job>, asking: &Asking, files: &Files, watched: &Watched
             Job::Look(sought, note) => {
                 let layout = files.layout();
                 let narrow = denials::advised(&sought.path, *note, &layout, watched);
-                let may_give =
-                    |advised: &(FileGrant, Identity)| files.may_give(&advised.0, &ThisHost);
-                let wider = narrow.as_ref().and_then(|narrow| match may_give(narrow) {
-                    true if asking.has_agreed_beside(&narrow.0) => {
-                        denials::advised_around(&narrow.0, watched)
+                let may_give = |one: &Advised| files.may_give(&one.grant, &ThisHost);
+                let wider = narrow.as_ref().and_then(|one| match may_give(one) {
+                    true if asking.has_agreed_beside(&one.grant) => {
+                        denials::advised_around(&one.grant, &layout, watched)
                     }
                     true => None,
                     // A part cannot be written to where the guest executes from the whole.
-                    false => {
-                        let place = layout.granted_place(narrow.0.guest_path())?;
-                        denials::advised_place(&narrow.0, (place, &layout), watched)
-                    }
+                    false => denials::advised_place(&one.grant, &layout, watched),
                 });
                 let advised = wider.into_iter().chain(narrow).filter(may_give);
                 asking.files.found(sought, advised.collect());
@@ -221,7 +224,7 @@ impl Brokered<'_> {
         match asking.files.look(&sought, || asked.note()) {
             Known::Looking => self.ticket.set(Some(Ticket::Look(sought))),
             Known::Nothing => {}
-            Known::Wanted(grants) => return self.ask_for_one(asking, grants, (&named, asked)),
+            Known::Wanted(all) => return self.ask_for_one(asking, all, (&named, asked)),
         }
         false
     }
@@ -230,15 +233,16 @@ impl Brokered<'_> {
     fn ask_for_one(
         &self,
         asking: &Asking,
-        grants: Vec<FileGrant>,
+        all: Vec<Advised>,
         (named, asked): (&Path, &Asked),
     ) -> bool {
-        for grant in grants {
+        for Advised { grant, secret, .. } in all {
             let is_another = grant.host != named;
             let how = How {
                 call: Tried::Files(asked.call),
                 found_by: None,
                 sought: is_another.then(|| named.to_string_lossy().into_owned()),
+                secret: secret.map(|path| path.to_string_lossy().into_owned()),
             };
             let wish = Wish::File(Box::new(grant));
             match asking.judge(&wish, how, || self.who()) {
