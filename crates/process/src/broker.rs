@@ -61,6 +61,7 @@ use crate::{
     },
     wire,
 };
+pub(crate) use ask::files::Advisor;
 use ask::{Asking, Ticket, Wish};
 use budget::{Budget, Meter};
 use call::{Answer, Brokered};
@@ -251,7 +252,7 @@ impl Prepared {
         plan: &Plan,
         (socket, layout): (&Arc<OwnedFd>, Option<Arc<Layout>>),
         maker: Maker,
-        files: Option<&Arc<Files>>,
+        files: Option<(&Arc<Files>, Box<dyn Advisor>)>,
     ) -> io::Result<Broker> {
         maker.begin()?;
         let walls = Kept::of_broker(plan.is_watched()).walls(None);
@@ -264,10 +265,8 @@ impl Prepared {
                 let (channel, patience) = (self.questions, plan.asks.unwrap_or_default());
                 let begun = Asking::new(channel, patience, Arc::clone(&asker), journal)?;
                 let begun = Arc::new(begun);
-                if let (true, Some(files), Some(watched)) = (plan.asks_files, files, &plan.watched)
-                {
-                    let files = Arc::clone(files);
-                    ask::files::begin(&begun, files, watched.clone(), self.landlock_abi)?;
+                if let Some((files, advisor)) = files {
+                    ask::files::begin(&begun, Arc::clone(files), advisor, self.landlock_abi)?;
                 }
                 asking = Some(begun);
             }

@@ -2,7 +2,7 @@
 
 mod files;
 
-pub(crate) use files::{Advised, advised, advised_around, advised_place};
+pub(crate) use files::FileAdvisor;
 
 use crate::{
     broker::{Notes, Observed},

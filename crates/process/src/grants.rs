@@ -9,6 +9,7 @@
 //! Who may come to the door is the kernel's to say (`wire.rs`), and no guest may. Keeper and init pass the session on and read
 //! nothing of it.
 
+mod decision;
 pub(crate) mod files;
 pub(crate) mod holder;
 

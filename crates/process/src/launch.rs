@@ -12,8 +12,9 @@ use streams::Reopened;
 
 use crate::{
     Tier,
-    broker::{self, maker::Maker},
+    broker::{self, Advisor, maker::Maker},
     cgroup::CpuCounter,
+    denials::FileAdvisor,
     domain::{Domain, StartedWords, Successor},
     grants::{files::Files, holder::Holder},
     held::{self, Held},
@@ -335,11 +336,16 @@ impl Launcher {
             self.files_of(&domain, plan, [user.as_fd(), mounts.as_fd()], journal)
         });
         let files = files.transpose()?.flatten().map(Arc::new);
+        let advisor = plan.watched.clone().filter(|_| plan.asks_files);
+        let asked = files
+            .as_ref()
+            .zip(advisor)
+            .map(|(files, watched)| (files, Box::new(FileAdvisor(watched)) as Box<dyn Advisor>));
         let broker = listener
             .zip(network.zip(maker))
             .map(|(listener, (network, maker))| {
                 let init = (domain.socket(), domain.layout().cloned());
-                network.start(listener, hosts_file, plan, init, maker, files.as_ref())
+                network.start(listener, hosts_file, plan, init, maker, asked)
             })
             .transpose()
             .map_err(LaunchError::Broker)?;

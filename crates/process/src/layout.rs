@@ -24,7 +24,7 @@ mod root;
 
 pub(crate) use {
     arrangement::Arrangement,
-    grow::Growth,
+    grow::{GrowError, Growth},
     resolve::refuse_proc,
     root::{OwnMounts, ROOT_PLACE, in_root_place, mount_program},
 };

@@ -377,9 +377,9 @@ fn what_is_there_is_not_taken_away(fixture: &Fixture) {
         ("--read", data.clone(), "is granted already"),
         ("--write", work.clone(), "lies below it"),
         ("--read", format!("{data}:{work}"), "lies below it"),
-        ("--write", keep.clone(), "is protected"),
+        ("--write", keep, "is protected"),
         ("--read", inner.clone(), "takes nothing away"),
-        ("--write", inner.clone(), "is granted already"),
+        ("--write", inner, "is granted already"),
         ("--read", format!("{data}:/tmp"), "has its own"),
         (
             "--read",

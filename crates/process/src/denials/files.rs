@@ -4,9 +4,10 @@
 //! runs any more; what they lead to is told, and a flag only for what opens no more than was asked for ([`judge`]).
 
 use crate::{
-    broker::{Note, Notes},
+    broker::{Advisor, Note, Notes},
     file_calls::Use,
-    host::{Found, Identity, Kind, LocalMounts, Missed},
+    grants::files::Advised,
+    host::{Found, Kind, LocalMounts, Missed},
     layout::{Layout, Place},
     paths::join,
     places::{Advice, IN_PART, judge, keeps_secrets},
@@ -77,63 +78,42 @@ pub(super) fn denied(
     .collect()
 }
 
-/// What would be granted, and what is known of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Advised {
-    pub(crate) grant: FileGrant,
-    /// What lies there: nothing else is granted in its place.
-    pub(crate) identity: Identity,
-    /// Something in it that may be a key or a password.
-    pub(crate) secret: Option<PathBuf>,
-}
+/// Says what of the host's files would be granted.
+#[derive(Debug)]
+pub(crate) struct FileAdvisor(pub(crate) Watched);
 
-/// What would be granted, so that a guest has what it asks for at a path: nothing where it may have it, or nobody would be advised to.
-pub(crate) fn advised(
-    path: &Path,
-    note: Note,
-    layout: &Layout,
-    watched: &Watched,
-) -> Option<Advised> {
-    let mounts = &LocalMounts::here();
-    let look = Look::new(layout, watched, mounts);
-    let lost = look.at(path, Asked::of(note)).ok()??;
-    let is_text = |grant: &FileGrant| grant.host.to_str().is_some();
-    let grant = lost.grant.filter(|grant| !lost.probe && is_text(grant))?;
-    look.advise(grant)
-}
+impl Advisor for FileAdvisor {
+    fn advise(&self, path: &Path, note: Note, layout: &Layout) -> Option<Advised> {
+        let mounts = &LocalMounts::here();
+        let look = Look::new(layout, &self.0, mounts);
+        let lost = look.at(path, Asked::of(note)).ok()??;
+        let is_text = |grant: &FileGrant| grant.host.to_str().is_some();
+        let grant = lost.grant.filter(|grant| !lost.probe && is_text(grant))?;
+        look.advise(grant)
+    }
 
-/// The folder around what would be granted, where it may be as a whole, appears at its own path, and holds nothing that may be a
-/// key.
-pub(crate) fn advised_around(
-    grant: &FileGrant,
-    layout: &Layout,
-    watched: &Watched,
-) -> Option<Advised> {
-    let mounts = &LocalMounts::here();
-    let look = Look::new(layout, watched, mounts);
-    let folder = grant.host.parent().filter(|_| grant.guest.is_none())?;
-    let wide = FileGrant {
-        host: folder.into(),
-        ..grant.clone()
-    };
-    let holds_nothing = look.secrets_in(folder) == Secrets::None;
-    look.advise(wide).filter(|_| holds_nothing)
-}
+    fn advise_around(&self, grant: &FileGrant, layout: &Layout) -> Option<Advised> {
+        let mounts = &LocalMounts::here();
+        let look = Look::new(layout, &self.0, mounts);
+        let folder = grant.host.parent().filter(|_| grant.guest.is_none())?;
+        let wide = FileGrant {
+            host: folder.into(),
+            ..grant.clone()
+        };
+        let holds_nothing = look.secrets_in(folder) == Secrets::None;
+        look.advise(wide).filter(|_| holds_nothing)
+    }
 
-/// The granted place that it lies in, for the same.
-pub(crate) fn advised_place(
-    grant: &FileGrant,
-    layout: &Layout,
-    watched: &Watched,
-) -> Option<Advised> {
-    let mounts = &LocalMounts::here();
-    let place = layout.granted_place(grant.guest_path())?;
-    let host = layout.host_path(place)?;
-    Look::new(layout, watched, mounts).advise(FileGrant {
-        access: grant.access,
-        guest: (host != place).then(|| place.into()),
-        host,
-    })
+    fn advise_place(&self, grant: &FileGrant, layout: &Layout) -> Option<Advised> {
+        let mounts = &LocalMounts::here();
+        let place = layout.granted_place(grant.guest_path())?;
+        let host = layout.host_path(place)?;
+        Look::new(layout, &self.0, mounts).advise(FileGrant {
+            access: grant.access,
+            guest: (host != place).then(|| place.into()),
+            host,
+        })
+    }
 }
 
 /// What was found in a folder, however deep.

@@ -1,6 +1,9 @@
 //! Files and folders that are granted while the guest runs.
 
-use super::holder::{HoldError, Holder};
+use super::{
+    decision::decide,
+    holder::{HoldError, Holder},
+};
 use crate::{
     host::{Host, Identity, Mount},
     layout::{Growth, Layout, Place},
@@ -21,6 +24,16 @@ use std::{
 
 /// Grants that the report tells apart.
 const MOST_TOLD: usize = 1024;
+
+/// What would be granted, and what is known of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Advised {
+    pub(crate) grant: FileGrant,
+    /// What lies there: nothing else is granted in its place.
+    pub(crate) identity: Identity,
+    /// Something in it that may be a key or a password.
+    pub(crate) secret: Option<PathBuf>,
+}
 
 /// What was granted so, and who mounts it.
 #[derive(Debug)]
@@ -147,7 +160,7 @@ impl Files {
         grant: &FileGrant,
         host: &dyn Host,
     ) -> Result<(Layout, Growth), String> {
-        let grown = layout.grown(grant, &self.relied, host);
+        let grown = decide(layout, grant, &self.relied, host);
         let (layout, growth) = grown.map_err(|error| without_fault(&error.to_string()))?;
         // Taken back, they would go by themselves, and show what they lie on.
         let folder = &growth.found.canonical;

@@ -7,11 +7,9 @@ use super::{HostPath, Layout, MountPoint, arrange, guard};
 use crate::{
     host::{Found, Host, Kind},
     plan_error::PlanError,
-    reach::Reach,
     steps::Attributes,
 };
 use palisade_policy::{Access, FileGrant, Grants, Policy, PolicyError};
-use palisade_wall::Relied;
 use std::path::{Path, PathBuf};
 
 /// Why a guest that runs cannot be granted something.
@@ -32,12 +30,8 @@ pub(crate) enum GrowError {
     Covers(PathBuf),
     #[error("the guest has its own {}: grant it at another path with PATH:GUEST", .0.display())]
     IsOfTheDomain(PathBuf),
-    #[error("the guest can change what {} leads to: name it by a path that leads through nothing of the guest's", .0.display())]
-    IsChangeable(PathBuf),
     #[error("git executes what lies in {}, so palisade would keep it from the guest, which takes a start", .0.display())]
     HoldsGit(PathBuf),
-    #[error("the guest could change {}, which is used outside of the wall", .0.display())]
-    IsReliedOn(PathBuf),
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error(transparent)]
@@ -66,7 +60,7 @@ impl Layout {
         self.grows = true;
     }
 
-    /// The same with one grant more, for a guest that runs behind this one. `relied` is used outside of the wall.
+    /// The same with one grant more, for a guest that runs behind this one.
     ///
     /// # Errors
     ///
@@ -74,7 +68,6 @@ impl Layout {
     pub(crate) fn grown(
         &self,
         grant: &FileGrant,
-        relied: &[PathBuf],
         host: &dyn Host,
     ) -> Result<(Self, Growth), GrowError> {
         let guest = grant.guest_path();
@@ -90,13 +83,6 @@ impl Layout {
             return Err(GrowError::TakesAStart("a socket or a FIFO"));
         }
         self.refuse_links(guest)?;
-        // Where the guest can write, it chooses what a path leads to.
-        let is_own = self.host_path(guest).as_ref() == Some(&source.found.canonical);
-        let with_former = self.with_former();
-        let reach = Reach::new(&with_former, host);
-        if !is_own && reach.can_change(&Relied::Place(grant.host.clone())) {
-            return Err(GrowError::IsChangeable(grant.host.clone()));
-        }
         self.refuse_what_is_there(guest, &source)?;
         let around = self.host_path(guest.parent().unwrap_or(guest));
         if let Some(around) = &around {
@@ -105,23 +91,10 @@ impl Layout {
         }
         if source.writable {
             self.refuse_guards(host, &source.found)?;
-            let reach = Reach::new(&grown, host);
-            if let Some(relied) = reach.find(relied.iter().cloned().map(Relied::Content)) {
-                return Err(GrowError::IsReliedOn(relied.into_path()));
-            }
-        }
-        Reach::new(&grown, host).refuse_second_names()?;
-        let mut attributes = grown.attributes(guest, &source);
-        // What it holds open of former grants it can still write to.
-        if Reach::new(&grown.with_former(), host)
-            .refuse_second_names()
-            .is_err()
-        {
-            attributes = attributes | Attributes::NOEXEC;
         }
         let growth = Growth {
             guest: guest.into(),
-            attributes,
+            attributes: grown.attributes(guest, &source),
             owner: arrange::owner_to_map(host, &source),
             open_to_all: arrange::is_open_to_all(&source.found, source.writable),
             may_make: around.is_none() && !self.has_root(),
@@ -144,7 +117,7 @@ impl Layout {
     }
 
     /// The same with what the guest may hold open for writing, at paths of nobody's.
-    fn with_former(&self) -> Self {
+    pub(crate) fn with_former(&self) -> Self {
         let mut all = self.clone();
         for (number, place) in self.formerly.iter().enumerate() {
             let nowhere = PathBuf::from(format!("/.formerly-granted/{number}"));

@@ -273,6 +273,37 @@ fn the_maker_opens_what_is_below_its_own_proc_and_makes_nothing() {
 }
 
 #[test]
+fn who_holds_files_enters_mounts_alone_and_starts_nothing() {
+    for is_root in [false, true] {
+        let filter = holder(is_root);
+        let enters = |kind: i32| decide(&filter, libc::SYS_setns, [3, kind as u64, 0, 0, 0, 0]);
+        assert_eq!(enters(libc::CLONE_NEWNS), ALLOW);
+        let others = [
+            libc::CLONE_NEWUSER,
+            libc::CLONE_NEWPID,
+            libc::CLONE_NEWNET,
+            0,
+        ];
+        assert_eq!(others.map(enters), [EPERM; 4]);
+        let calls = [
+            libc::SYS_execve,
+            libc::SYS_execveat,
+            libc::SYS_socket,
+            libc::SYS_read,
+            libc::SYS_unlinkat,
+            libc::SYS_renameat2,
+            libc::SYS_ptrace,
+            libc::SYS_kill,
+            libc::SYS_bpf,
+        ];
+        assert_eq!(calls.map(|call| decide(&filter, call, [0; 6])), [EPERM; 9]);
+        // To show files as the guest's.
+        let maps = if is_root { ALLOW } else { EPERM };
+        assert_eq!(decide(&filter, libc::SYS_clone3, [0; 6]), maps);
+    }
+}
+
+#[test]
 fn every_call_stands_in_one_list_and_has_a_rule() {
     let mut listed: Vec<u32> = LISTS
         .iter()

@@ -17,13 +17,11 @@ use crate::{
         small_thread,
     },
     confine::{Kept, Target, Use},
-    denials::{self, Advised},
     file_calls,
-    grants::files::Files,
+    grants::files::{Advised, Files},
     host::{Identity, ThisHost},
     layout::Layout,
     lock::lock,
-    plan::Watched,
     seccomp,
 };
 use palisade_network::Process as Caller;
@@ -59,6 +57,19 @@ enum Known {
     Nothing,
     /// Each of these would grant it; the widest first.
     Wanted(Vec<Advised>),
+}
+
+/// Knows what the host has, and what of it may be granted.
+pub(crate) trait Advisor: Send {
+    /// What would be granted, so that a guest has what it asks for at a path: nothing where it may have it, or nobody would be
+    /// advised to.
+    fn advise(&self, path: &Path, note: Note, layout: &Layout) -> Option<Advised>;
+
+    /// The folder around that, where it may be granted as a whole, appears at its own path, and holds nothing that may be a key.
+    fn advise_around(&self, grant: &FileGrant, layout: &Layout) -> Option<Advised>;
+
+    /// The granted place that it lies in.
+    fn advise_place(&self, grant: &FileGrant, layout: &Layout) -> Option<Advised>;
 }
 
 /// What the thread is to do.
@@ -149,7 +160,7 @@ impl FileDesk {
 pub(in crate::broker) fn begin(
     asking: &Arc<Asking>,
     files: Arc<Files>,
-    watched: Watched,
+    advisor: Box<dyn Advisor>,
     landlock_abi: Option<u32>,
 ) -> io::Result<()> {
     let (jobs, arrived) = mpsc::channel();
@@ -168,27 +179,27 @@ pub(in crate::broker) fn begin(
     small_thread("palisade-files", move || {
         // Without its walls nothing is looked at, and nobody is asked.
         match walls.around_this_thread() {
-            Ok(()) => serve(&arrived, &asking, &files, &watched),
+            Ok(()) => serve(&arrived, &asking, &files, &*advisor),
             Err(_) => asking.files.finish(),
         }
     })?;
     Ok(())
 }
 
-fn serve(jobs: &Receiver<Job>, asking: &Asking, files: &Files, watched: &Watched) {
+fn serve(jobs: &Receiver<Job>, asking: &Asking, files: &Files, advisor: &dyn Advisor) {
     for job in jobs {
         match job {
             Job::Look(sought, note) => {
                 let layout = files.layout();
-                let narrow = denials::advised(&sought.path, *note, &layout, watched);
+                let narrow = advisor.advise(&sought.path, *note, &layout);
                 let may_give = |one: &Advised| files.may_give(&one.grant, &ThisHost);
                 let wider = narrow.as_ref().and_then(|one| match may_give(one) {
                     true if asking.has_agreed_beside(&one.grant) => {
-                        denials::advised_around(&one.grant, &layout, watched)
+                        advisor.advise_around(&one.grant, &layout)
                     }
                     true => None,
                     // A part cannot be written to where the guest executes from the whole.
-                    false => denials::advised_place(&one.grant, &layout, watched),
+                    false => advisor.advise_place(&one.grant, &layout),
                 });
                 let advised = wider.into_iter().chain(narrow).filter(may_give);
                 asking.files.found(sought, advised.collect());

@@ -15,9 +15,7 @@
 use crate::{
     CONTROL, During, Failure, failed,
     init::root::{RESOLVE_HOST, RESOLVE_ROOT, is_file},
-    kernel,
-    park::make_map,
-    privileges, record_bytes, record_from, send_record,
+    kernel, namespace, privileges, record_bytes, record_from, send_record,
     text::Text,
     wire::{self, hold},
 };
@@ -269,7 +267,7 @@ fn restrict(request: &Record, mount: Fd) -> core::result::Result<(), Failure> {
         return set(None).during(Step::SetMountAttributes, 0);
     }
     let [uid, gid] = [0, 1].map(|at| request.words[hold::OWNER + at]);
-    let map = make_map([uid, gid], request.words[hold::HOST_UID])?;
+    let map = namespace::make_map([uid, gid], request.words[hold::HOST_UID])?;
     let outcome = match set(Some(map)) {
         Err(_) if how == hold::MAP_IF_POSSIBLE => set(None).during(Step::SetMountAttributes, 0),
         outcome => outcome.during(Step::SetMountAttributes, 1),

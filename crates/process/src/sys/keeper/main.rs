@@ -32,6 +32,7 @@ mod init;
 mod kernel;
 mod maker;
 mod message;
+mod namespace;
 mod park;
 mod privileges;
 mod quotas;

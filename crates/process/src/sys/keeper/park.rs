@@ -5,14 +5,13 @@ use crate::{
     clean::List,
     door, failed, holder,
     init::{self, launch},
-    kernel, maker, privileges,
+    kernel, maker, namespace, privileges,
     quotas::Quotas,
     record_from, send_record,
-    text::Text,
     title::Title,
     wire,
 };
-use kernel::{CStr, Errno, Fd, PollFd, Result};
+use kernel::{Errno, Fd, PollFd, Result};
 use wire::{Record, Step};
 
 /// Largest control message: a record and a prelude, or names to remember.
@@ -277,7 +276,7 @@ fn make_domain(
     let mapped = if bare {
         Ok(())
     } else {
-        write_maps(pid, [uid, gid], outer, !own_uid)
+        namespace::write_maps(pid, [uid, gid], outer, !own_uid)
     };
     let keeps_mounts = flags & wire::PARK_KEEP_MOUNTS != 0 && !bare;
     let entry = Entry {
@@ -286,7 +285,7 @@ fn make_domain(
         gate: Some(gate[1]),
         // Without it the end is told later, no more.
         mounts: keeps_mounts
-            .then(|| open_namespace(pid, b"mnt").ok())
+            .then(|| namespace::open(pid, b"mnt").ok())
             .flatten(),
         clean: None,
     };
@@ -316,40 +315,9 @@ fn parked_words(pid: i32, host_uid: u64, clone_ns: u64) -> [u64; wire::RECORD_WO
     words
 }
 
-/// Maps one user and one group. Without privilege the kernel wants `setgroups` denied first
-/// (user_namespaces(7), CVE-2014-8989).
-fn write_maps(pid: i32, inside: [u64; 2], outside: [u64; 2], deny_setgroups: bool) -> Result<()> {
-    if deny_setgroups {
-        write_proc(pid, b"setgroups", b"deny")?;
-    }
-    for (name, index) in [(&b"uid_map"[..], 0), (&b"gid_map"[..], 1)] {
-        let mut line = Text::default();
-        line.number(inside[index])
-            .text(b" ")
-            .number(outside[index])
-            .text(b" 1");
-        write_proc(pid, name, line.bytes())?;
-    }
-    Ok(())
-}
-
-fn write_proc(pid: i32, name: &[u8], content: &[u8]) -> Result<()> {
-    let mut path = Text::default();
-    path.text(b"/proc/")
-        .number(pid as u64)
-        .text(b"/")
-        .text(name)
-        .text(b"\0");
-    let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
-    let fd = kernel::open(kernel::AT_FDCWD, path, kernel::O_WRONLY, 0)?;
-    let written = kernel::write(fd, content);
-    kernel::close(fd);
-    written.map(drop)
-}
-
 fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
     let [disk_uid, disk_gid, host_uid, ..] = request.words;
-    let namespace = make_map([disk_uid, disk_gid], host_uid)?;
+    let namespace = namespace::make_map([disk_uid, disk_gid], host_uid)?;
     send_record(
         CONTROL,
         &Record {
@@ -360,36 +328,6 @@ fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
     );
     kernel::close(namespace);
     Ok(())
-}
-
-/// A user namespace that maps one disk owner to one host user, held by its descriptor alone.
-pub(crate) fn make_map(
-    owner: [u64; 2],
-    host_uid: u64,
-) -> core::result::Result<Fd, Failure> {
-    let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER, None).during(Step::Clone, 2)?
-    else {
-        // Waits to be killed: the descriptor keeps the namespace, not the process.
-        loop {
-            let _ = kernel::poll(&mut [], None);
-        }
-    };
-    let opened = write_maps(pid, owner, [host_uid; 2], false)
-        .and_then(|()| open_namespace(pid, b"user"));
-    kernel::pidfd_kill(pidfd);
-    kernel::close(pidfd);
-    opened.during(Step::MapIds, 1)
-}
-
-fn open_namespace(pid: i32, kind: &[u8]) -> Result<Fd> {
-    let mut path = Text::default();
-    path.text(b"/proc/")
-        .number(pid as u64)
-        .text(b"/ns/")
-        .text(kind)
-        .text(b"\0");
-    let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
-    kernel::open(kernel::AT_FDCWD, path, 0, 0)
 }
 
 /// Keeps a list for the case that the supervisor dies. It comes before anything on it is made, so that
