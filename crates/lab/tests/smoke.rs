@@ -155,7 +155,7 @@ fn start() {
     let peers: usize = workloads.iter().map(|one| peers(outcome, one)).sum();
     assert_complete(
         outcome,
-        10 + peers + wasm_walls(outcome, "WebAssembly true"),
+        11 + peers + wasm_walls(outcome, "WebAssembly true"),
     );
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(

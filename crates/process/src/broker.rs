@@ -265,9 +265,6 @@ impl Prepared {
                 let (channel, patience) = (self.questions, plan.asks.unwrap_or_default());
                 let begun = Asking::new(channel, patience, Arc::clone(&asker), journal)?;
                 let begun = Arc::new(begun);
-                if let Some((files, advisor)) = files {
-                    ask::files::begin(&begun, Arc::clone(files), advisor, self.landlock_abi)?;
-                }
                 asking = Some(begun);
             }
             if let Some(prepared) = self.proxy {
@@ -300,6 +297,10 @@ impl Prepared {
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
             place: parked::Place::default(),
         });
+        if let (Some((files, advisor)), Some(asking)) = (files, &shared.asking) {
+            let abi = self.landlock_abi;
+            ask::files::begin(&shared, asking, Arc::clone(files), advisor, abi)?;
+        }
         let (alive, lifeline) = mpsc::channel();
         let answering = Answering {
             shared: Arc::clone(&shared),

@@ -97,7 +97,7 @@ pub(crate) struct Layout {
     root: Option<root::Root>,
     /// More may be granted while the guest runs.
     grows: bool,
-    /// What was granted for writing while the guest ran and taken back: it may hold it open.
+    /// What is covered by a later grant, or was granted for writing and taken back: the guest may hold it open.
     formerly: Vec<HostPath>,
     /// Git's own files are kept from the guest.
     keeps_git: bool,

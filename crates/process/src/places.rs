@@ -61,7 +61,7 @@ const ALL_BELOW: &[(&str, Advice)] = &[
 
 /// Names below which programs keep keys, passwords and what was typed, wherever they lie; in small letters.
 #[rustfmt::skip]
-const SECRETS: [&str; 62] = [
+const SECRETS: [&str; 74] = [
     ".aliyun", ".anthropic", ".authinfo", ".aws", ".azure", ".bitcoin", ".boto", ".claude", ".cloudflared", ".codex",
     ".credentials", ".cursor", ".docker", ".electrum", ".ethereum", ".gemini", ".git-credentials", ".gnupg", ".htpasswd", ".kube",
     ".mozilla", ".msmtprc", ".my.cnf", ".netrc", ".npmrc", ".oci", ".openai", ".password-store", ".pgpass", ".pki", ".pypirc",
@@ -70,22 +70,31 @@ const SECRETS: [&str; 62] = [
     "secrets.json", "secrets.toml", "secrets.yaml", "secrets.yml", "secring.gpg", "wallet.dat",
     ".histfile", ".lesshst", ".node_repl_history", ".psql_history", ".sqlite_history", ".viminfo", "fish_history",
     ".envrc", ".env", "settings-security.xml",
+    ".claude.json", ".condarc", ".curlrc", ".databrickscfg", ".dockercfg", ".kaggle", ".subversion", ".vnc", ".wgetrc", "kaggle.json",
+    "login.keychain-db", "terraform.tfstate",
 ];
 
 /// The same below a home, as it is written there.
 #[rustfmt::skip]
-const SECRETS_OF_HOME: [&str; 34] = [
+const SECRETS_OF_HOME: [&str; 37] = [
     ".bundle/config", ".cache/huggingface/token", ".cargo/credentials", ".cargo/credentials.toml", ".config/1Password",
     ".config/Bitwarden", ".config/BraveSoftware", ".config/Signal", ".config/chromium", ".config/composer/auth.json",
     ".config/containers/auth.json", ".config/doctl", ".config/gcloud", ".config/gh", ".config/git/credentials",
     ".config/github-copilot", ".config/glab-cli", ".config/google-chrome", ".config/hub", ".config/microsoft-edge", ".config/op",
     ".config/openstack", ".config/opera", ".config/rclone", ".config/sops", ".config/vivaldi", ".gem/credentials",
     ".gradle/gradle.properties", ".ivy2/.credentials", ".local/share/zsh", ".local/state/bash", ".m2/settings.xml",
-    ".nuget/NuGet", ".sbt/.credentials",
+    ".nuget/NuGet", ".sbt/.credentials", ".config/pip", ".var/app", "snap",
 ];
 
 /// Beginnings of names of keys, of files of variables, and of their copies for one place or another.
-const BEGINNINGS: [&str; 5] = ["id_dsa", "id_ecdsa", "id_ed25519", "id_rsa", ".env."];
+const BEGINNINGS: [&str; 6] = [
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "id_rsa",
+    ".env.",
+    ".env-",
+];
 
 /// What such files are called that are meant to be read.
 const EXAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
@@ -94,7 +103,12 @@ const EXAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
 const HISTORIES: [&str; 2] = ["_history", ".history"];
 
 /// Endings of files with keys.
-const OF_KEYS: [&str; 6] = ["jks", "kdbx", "key", "keystore", "p12", "pfx"];
+const OF_KEYS: [&str; 9] = [
+    "jks", "kdbx", "key", "keystore", "ovpn", "p12", "p8", "pfx", "ppk",
+];
+
+/// What copies are called.
+const COPIES: [&str; 6] = ["~", ".bak", ".backup", ".old", ".orig", ".save"];
 
 /// Where homes are.
 const HOMES_LIE_IN: [&str; 2] = ["/home", "/var/home"];
@@ -125,6 +139,57 @@ pub fn judge(found: &Found, home: Option<&Path>) -> Advice {
         .or_else(|| of_names(path))
         .or_else(|| of_modes(found))
         .unwrap_or(Grant)
+}
+
+/// Whether what is written there is executed or obeyed outside the wall by others than whoever has it run there: settings of the
+/// machine, of shells, editors and version control.
+pub(crate) fn runs_outside(path: &Path, home: Option<&Path>) -> bool {
+    const OF_MACHINE: [&str; 8] = [
+        "/bin",
+        "/boot",
+        "/etc",
+        "/lib",
+        "/lib64",
+        "/sbin",
+        "/usr",
+        "/var/spool",
+    ];
+    const NAMES: [&str; 12] = [
+        ".git",
+        ".hg",
+        ".husky",
+        ".svn",
+        ".vscode",
+        ".idea",
+        ".github",
+        ".gitlab-ci.yml",
+        ".envrc",
+        ".gitconfig",
+        ".gitmodules",
+        ".profile",
+    ];
+    const BEGINNINGS: [&str; 6] = [".bash", ".zsh", ".zlog", ".zprofile", ".xinit", ".xsession"];
+    const OF_HOME: [&str; 10] = [
+        ".cargo/bin",
+        ".config/autostart",
+        ".config/fish",
+        ".config/git",
+        ".config/systemd",
+        ".local/bin",
+        ".local/share/applications",
+        ".pyenv/shims",
+        "bin",
+        "go/bin",
+    ];
+    let is_machines = OF_MACHINE.iter().any(|place| path.starts_with(place));
+    let runs = |name: &std::ffi::OsStr| {
+        let name = name.to_string_lossy().to_ascii_lowercase();
+        NAMES.contains(&name.as_str()) || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+    };
+    let of_home = home_around(path, home).and_then(|home| path.strip_prefix(home).ok());
+    let is_homes =
+        of_home.is_some_and(|below| OF_HOME.iter().any(|place| below.starts_with(place)));
+    is_machines || is_homes || path.iter().any(runs)
 }
 
 /// Whether programs keep keys, passwords or what was typed where a path leads, by its names.
@@ -166,6 +231,8 @@ fn of_names(path: &Path) -> Option<Advice> {
     let is_secret = |name: &std::ffi::OsStr| {
         // However it is written: some disks do not tell letters apart.
         let name = name.to_string_lossy().to_ascii_lowercase();
+        let copied = COPIES.iter().find_map(|copy| name.strip_suffix(copy));
+        let name = copied.unwrap_or(&name);
         let is_example = EXAMPLES.iter().any(|example| name.ends_with(example));
         let begins = BEGINNINGS
             .iter()
@@ -174,7 +241,7 @@ fn of_names(path: &Path) -> Option<Advice> {
         let is_of_keys = name.rsplit_once('.').is_some_and(|(before, ending)| {
             OF_KEYS.contains(&ending) || ending == "pem" && before.contains("key")
         });
-        SECRETS.contains(&name.as_str()) || (begins || ends || is_of_keys) && !is_example
+        SECRETS.contains(&name) || (begins || ends || is_of_keys) && !is_example
     };
     path.iter().any(is_secret).then_some(SECRET)
 }
@@ -290,6 +357,46 @@ mod tests {
         ] {
             assert_eq!(judged(path, Kind::File, 0o644), Grant, "{path}");
         }
+    }
+
+    #[test]
+    fn what_others_run_is_known_by_its_place() {
+        let runs = |path: &str| runs_outside(Path::new(path), Some(Path::new("/home/me")));
+        for path in [
+            "/home/me/project/.git/hooks/pre-commit",
+            "/home/me/.bashrc",
+            "/home/me/.zshenv",
+            "/home/me/bin/tool",
+            "/home/me/.config/systemd/user/x.service",
+            "/etc/cron.d/x",
+            "/usr/local/bin/x",
+            "/srv/x/.vscode/tasks.json",
+        ] {
+            assert!(runs(path), "{path}");
+        }
+        for path in [
+            "/home/me/project/src",
+            "/srv/bin",
+            "/home/me/.cache/x",
+            "/data/git",
+        ] {
+            assert!(!runs(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn copies_of_keys_are_keys() {
+        for path in [
+            "/data/.env~",
+            "/data/.netrc.bak",
+            "/data/.env-prod",
+            "/data/x.ppk",
+            "/home/me/.claude.json",
+        ] {
+            let advice = judged(path, Kind::File, 0o600);
+            assert!(matches!(advice, Refuse(_)), "{path}: {advice:?}");
+        }
+        assert_eq!(judged("/data/notes.bak", Kind::File, 0o644), Grant);
     }
 
     #[test]

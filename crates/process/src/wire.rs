@@ -82,13 +82,17 @@ pub const KEEPER_HOLDER: u64 = 12;
 
 /// Mount a file or folder. Words: see `hold`. Source and target follow the record, each with a NUL.
 pub const HOLD: u64 = 13;
-/// Take the mount of this number away again. Words: the number; 1 if nothing that is open of it is to be changed or executed any more.
+/// Take the mount of this number away again. Words: the number.
 pub const RELEASE: u64 = 14;
-/// It was done.
+/// Is nothing there? The path inside follows the record, with a NUL.
+pub const IS_FREE: u64 = 21;
+/// It was done, or it is so.
 pub const HELD: u64 = 20;
 
 /// Positions in the words of [`HOLD`].
 pub mod hold {
+    /// Most mounts at a time.
+    pub const MOST_HELD: usize = 256;
     /// What it is called from then on.
     pub const NUMBER: usize = 0;
     /// `MOUNT_ATTR_*` to set.

@@ -45,6 +45,9 @@ pub struct Question {
     /// The path that the guest named, where the grant is of another: of the folder around it, of what it has of its user's home.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sought: Option<String>,
+    /// It is a folder: all that lies in it is granted with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_folder: bool,
     /// Something in a folder that may be a key or a password, by its name: the first that was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
@@ -141,6 +144,7 @@ mod tests {
             found_by: None,
             sought: None,
             secret: None,
+            is_folder: false,
             grant: "--connect tcp://example.com:443".into(),
             has_once: true,
             waiting: 0,

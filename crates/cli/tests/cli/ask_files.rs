@@ -22,6 +22,13 @@ cases![
     a_folder_with_a_key_is_told_as_one,
     what_lies_in_the_home_is_asked_about_where_it_is,
     keys_and_homes_are_not_asked_about,
+    what_the_guest_has_of_its_own_is_not_asked_about,
+    what_runs_outside_is_not_asked_about_for_writing,
+    what_is_agreed_to_in_turn_executes_nothing_that_is_written,
+    a_link_of_the_host_s_is_found_where_it_was_named,
+    what_is_named_from_another_folder_is_not_asked_about,
+    a_flood_of_names_ends_no_questions,
+    what_comes_to_be_is_asked_about,
     what_is_not_there_is_not_asked_about,
     what_is_granted_is_not_asked_about,
     silence_is_no_to_a_file,
@@ -172,6 +179,10 @@ fn after_a_file_its_folder_is_asked_about(fixture: &Fixture) {
     );
     assert_eq!(told[1]["sought"], format!("{folder}/second"));
     assert_eq!(told[0]["sought"], Value::Null);
+    assert_eq!(
+        [&told[0]["is_folder"], &told[1]["is_folder"]],
+        [&Value::Null, &json!(true)]
+    );
 }
 
 /// Nobody is asked for it unasked, and who is asked for it is told.
@@ -254,6 +265,164 @@ fn keys_and_homes_are_not_asked_about(fixture: &Fixture) {
     assert_eq!(asker.targets(), [""; 0]);
 }
 
+/// Nor covered by what the host has there.
+fn what_the_guest_has_of_its_own_is_not_asked_about(fixture: &Fixture) {
+    fixture.write("home/.toolrc", "the host's");
+    fixture.write("home/.tool/file", "the host's");
+    let asker = Asker::says(fixture, &["run"]);
+    let text = "echo own >~/.toolrc; cat ~/.toolrc; mkdir ~/.tool; echo own >~/.tool/file; cat ~/.tool/file; ls ~/.tool";
+    let call = script(fixture, &[], text).env("HOME", &fixture.text("home"));
+    shows(&call.run(), "own\nown\nfile\n");
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+fn what_runs_outside_is_not_asked_about_for_writing(fixture: &Fixture) {
+    for name in [
+        "checkout/.git/hooks/pre-commit",
+        "checkout/.git/config",
+        "home/.bashrc",
+        "home/.config/git/config",
+        "all/one/.git/config",
+        "project/.vscode/tasks.json",
+    ] {
+        fixture.write(name, "");
+    }
+    let asker = Asker::says(fixture, &["run"]);
+    let own = [
+        "checkout/.git/hooks/pre-commit",
+        "checkout/.git/hooks/new",
+        "checkout/.git/config",
+        "home/.bashrc",
+        "home/.zshenv",
+        "home/.config/git/config",
+        "all/new",
+        "checkout/new",
+        "project/.vscode/tasks.json",
+    ];
+    let paths: Vec<_> = own.iter().map(|name| fixture.text(name)).collect();
+    let text = format!(
+        "for path in {} /etc/profile /usr/bin/new; do echo x >>$path; done 2>/dev/null; echo end",
+        paths.join(" ")
+    );
+    let call = script(fixture, &[], &text).env("HOME", &fixture.text("home"));
+    shows(&call.run(), "end\n");
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+/// A file, the folder around it, to write there: what was open before executes nothing of it.
+fn what_is_agreed_to_in_turn_executes_nothing_that_is_written(fixture: &Fixture) {
+    for name in ["tools/run", "tools/other"] {
+        fixture.write_program(name, "#!/bin/sh\necho executed\n");
+    }
+    let folder = fixture.text("tools");
+    let asker = Asker::says(fixture, &["run"]);
+    let text = format!(
+        "
+import os, subprocess
+kept = os.open('{folder}/run', os.O_RDONLY)
+open('{folder}/other').read()
+open('{folder}/run', 'a').write('echo written\\n')
+for path in f'/proc/self/fd/{{kept}}', '{folder}/run':
+    try: print(subprocess.run([path], pass_fds=[kept], capture_output=True, text=True).stdout)
+    except OSError as error: print(error.strerror)
+"
+    );
+    let own = [
+        "--report",
+        "report.json",
+        "--ask-socket",
+        "asker",
+        "--ask-files",
+    ];
+    let words = ["run"]
+        .iter()
+        .chain(&own)
+        .copied()
+        .chain(["--", "/usr/bin/python3", "-c", &text]);
+    shows(
+        &fixture.palisade(words).run(),
+        "Permission denied\nPermission denied\n",
+    );
+    let wanted = [
+        format!("--read {folder}/run"),
+        format!("--read {folder}"),
+        format!("--write {folder}"),
+    ];
+    assert_eq!(grants(&asker.told()), wanted);
+    assert!(fixture.read("tools/run").ends_with("echo written\n"));
+}
+
+fn a_link_of_the_host_s_is_found_where_it_was_named(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    symlink("data", fixture.path("link")).unwrap();
+    let link = fixture.text("link/file");
+    let asker = Asker::says(fixture, &["run"]);
+    shows(
+        &script(fixture, &[], &format!("cat {link}")).run(),
+        "content",
+    );
+    let told = asker.told();
+    assert_eq!(grants(&told), [format!("--read {file}:{link}")]);
+    assert_eq!(
+        (&told[0]["target"], &told[0]["sought"]),
+        (&json!(file), &json!(link))
+    );
+}
+
+/// Whoever stands where nothing is granted stands in the root: a grant would be found elsewhere.
+fn what_is_named_from_another_folder_is_not_asked_about(fixture: &Fixture) {
+    fixture.write("file", "content");
+    let asker = Asker::says(fixture, &["run"]);
+    shows(
+        &script(fixture, &[], "cat file || echo none").run(),
+        "none\n",
+    );
+    assert_eq!(asker.targets(), [""; 0]);
+}
+
+fn a_flood_of_names_ends_no_questions(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    let asker = Asker::says(fixture, &["run"]);
+    let text = format!(
+        "
+import os
+for number in range(9000): os.path.exists(f'/no/such/{{number}}')
+print(open('{file}').read())
+"
+    );
+    let own = [
+        "--report",
+        "report.json",
+        "--ask-socket",
+        "asker",
+        "--ask-files",
+    ];
+    let words = ["run"]
+        .iter()
+        .chain(&own)
+        .copied()
+        .chain(["--", "/usr/bin/python3", "-c", &text]);
+    shows(&fixture.palisade(words).run(), "content\n");
+    assert_eq!(asker.targets(), [file]);
+}
+
+/// A name that nobody had is one by the time that somebody looks again.
+fn what_comes_to_be_is_asked_about(fixture: &Fixture) {
+    fixture.make_folder("data");
+    let file = fixture.text("data/late");
+    let text = format!(
+        "cat {file} || echo none; read line; until cat {file} 2>/dev/null; do sleep 0.2; done; echo"
+    );
+    let mut asker = Patient::begin(&mut script(fixture, &[], &text), fixture);
+    assert_eq!(asker.reads(), "none\n");
+    fixture.write("data/late", "content");
+    asker.types("\n");
+    assert_eq!(asker.asked()["target"], file);
+    asker.says(r#"{"question": 1, "verdict": "run"}"#);
+    assert_eq!(asker.reads(), "content\n");
+    asker.ends();
+}
+
 fn what_is_not_there_is_not_asked_about(fixture: &Fixture) {
     write_files(fixture);
     let asker = Asker::says(fixture, &["run"]);
@@ -308,6 +477,12 @@ fn what_lies_there_since_is_not_granted(fixture: &Fixture) {
             }
         }
         asker.says(r#"{"question": 1, "verdict": "run"}"#);
+        // It is asked about once more, by what lies there now.
+        let again = asker.asked();
+        assert_eq!(again["question"], 2, "{replaced}");
+        let leads_elsewhere = replaced != "file";
+        assert_eq!(again["target"] != file.as_str(), leads_elsewhere, "{again}");
+        asker.says(r#"{"question": 2, "verdict": "no"}"#);
         assert_eq!(asker.reads(), "none\n", "{replaced}");
         asker.ends();
         assert_eq!(report(fixture)["granted"], Value::Null);

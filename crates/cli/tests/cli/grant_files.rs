@@ -20,6 +20,7 @@ cases![
     what_holds_another_grant_is_taken_back_after_it,
     a_part_of_what_is_executed_is_not_granted_for_writing,
     a_part_becomes_the_whole,
+    what_is_covered_is_not_granted_for_writing,
     what_is_open_of_it_stays_open,
     a_path_is_relative_to_who_grants_it,
     the_report_and_the_events_have_files,
@@ -252,10 +253,45 @@ fn a_part_becomes_the_whole(fixture: &Fixture) {
         fixture,
         &guest,
         ("revoke", "--read", &file),
-        "it was not granted while the guest runs",
+        "it is a part of",
     );
     takes(fixture, &guest, "--read", &folder);
     assert_eq!([guest.reads(&file), guest.reads(&other)], ["", "ENOENT"]);
+    guest.ends().is(0);
+    let report: Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
+    let granted = report["granted"].as_array().unwrap();
+    assert!(
+        granted.iter().all(|one| one["revoked_at_us"].is_u64()),
+        "{granted:?}"
+    );
+}
+
+/// It may be open.
+fn what_is_covered_is_not_granted_for_writing(fixture: &Fixture) {
+    fixture.make_folder("data/inner");
+    fixture.make_folder("cover");
+    let [data, cover] = ["data", "cover"].map(|name| fixture.text(name));
+    for is_from_start in [true, false] {
+        let flags = ["--read", "data"];
+        let guest = start(fixture, if is_from_start { &flags } else { &[] });
+        if !is_from_start {
+            gives(fixture, &guest, "--read", &data);
+        }
+        gives(fixture, &guest, "--read", &format!("{cover}:{data}/inner"));
+        for write in [format!("{data}:/other"), format!("{data}/inner:/other")] {
+            refuses(fixture, &guest, ("grant", "--write", &write), "execute");
+        }
+        guest.ends().is(0);
+    }
+    let guest = start(fixture, &["--read", "data"]);
+    gives(fixture, &guest, "--read", &format!("{cover}:{data}/inner"));
+    takes(fixture, &guest, "--read", &format!("{cover}:{data}/inner"));
+    refuses(
+        fixture,
+        &guest,
+        ("grant", "--write", &format!("{data}/inner:/other")),
+        "execute",
+    );
     guest.ends().is(0);
 }
 

@@ -61,6 +61,7 @@ impl Method for Start {
         let mut prepared = Prepared::new(schedule(), workloads);
         add_programs(&mut prepared, tools, STATIC, &alone, &command)?;
         add_reporting(&mut prepared, &tools.palisade, &alone, &command)?;
+        add_grantable(&mut prepared, &tools.palisade, &alone, &command)?;
         for (name, readiness) in LIBRARY {
             let library = Library::new(readiness, alone.clone(), command.clone())?;
             prepared
@@ -178,6 +179,20 @@ fn add_reporting(
         Contender::new(STATIC, REPORTING),
         Box::new(ReportingProgram { program, report }),
     ));
+    Ok(())
+}
+
+/// With a process beside it that could mount more.
+fn add_grantable(
+    prepared: &mut Prepared,
+    palisade: &Palisade,
+    policy: &Policy,
+    command: &Command,
+) -> anyhow::Result<()> {
+    let subject = palisade.grantable();
+    let trial = TimedProgram(Program::in_subject(&subject, policy, command)?);
+    let contender = Contender::new(STATIC, subject.name());
+    prepared.trials.push((contender, Box::new(trial)));
     Ok(())
 }
 

@@ -23,7 +23,23 @@ pub(crate) const LIBEXEC: &str = "PALISADE_LIBEXEC";
 pub struct Palisade {
     program: PathBuf,
     report: Option<PathBuf>,
-    watches: bool,
+    further: Option<Further>,
+}
+
+/// What a run is asked for beside the policy.
+#[derive(Clone, Copy, Debug)]
+enum Further {
+    Watch,
+    Grantable,
+}
+
+impl Further {
+    fn flag(self) -> &'static str {
+        match self {
+            Self::Watch => "--watch",
+            Self::Grantable => "--grantable",
+        }
+    }
 }
 
 impl Palisade {
@@ -32,7 +48,7 @@ impl Palisade {
         Self {
             program,
             report: None,
-            watches: false,
+            further: None,
         }
     }
 
@@ -47,7 +63,15 @@ impl Palisade {
     /// The same, watching what files a command asks for.
     pub fn with_watch(&self) -> Self {
         Self {
-            watches: true,
+            further: Some(Further::Watch),
+            ..self.clone()
+        }
+    }
+
+    /// The same, of a guest that may be granted more while it runs.
+    pub fn grantable(&self) -> Self {
+        Self {
+            further: Some(Further::Grantable),
             ..self.clone()
         }
     }
@@ -85,10 +109,11 @@ impl Palisade {
 
 impl Subject for Palisade {
     fn name(&self) -> &'static str {
-        match (&self.report, self.watches) {
-            (_, true) => "palisade run --watch",
-            (Some(_), false) => "palisade run --report",
-            (None, false) => "palisade run",
+        match (&self.report, self.further) {
+            (_, Some(Further::Watch)) => "palisade run --watch",
+            (_, Some(Further::Grantable)) => "palisade, grantable",
+            (Some(_), None) => "palisade run --report",
+            (None, None) => "palisade run",
         }
     }
 
@@ -109,9 +134,7 @@ impl Subject for Palisade {
         if let Some(report) = &self.report {
             words.extend(["--report".into(), report.into()]);
         }
-        if self.watches {
-            words.push("--watch".into());
-        }
+        words.extend(self.further.map(|further| further.flag().into()));
         words.push("--".into());
         words.extend(words_of(command));
         Ok(words)

@@ -159,6 +159,7 @@ struct Waiting {
     found_by: Option<HostName>,
     sought: Option<String>,
     secret: Option<String>,
+    is_folder: bool,
     /// Its number, and when, once it is open.
     asked: Option<(u64, Instant)>,
     /// When a call was last seen that waits for it.
@@ -183,6 +184,8 @@ struct How<'a> {
     sought: Option<String>,
     /// Something in it that may be a key.
     secret: Option<String>,
+    /// All that lies in it is granted with it.
+    is_folder: bool,
 }
 
 impl From<Call> for How<'_> {
@@ -192,6 +195,7 @@ impl From<Call> for How<'_> {
             found_by: None,
             sought: None,
             secret: None,
+            is_folder: false,
         }
     }
 }
@@ -341,14 +345,25 @@ impl Asking {
         lock(&self.state).agreed.contains(wish)
     }
 
-    /// What was answered with yes has been mounted, or could not be.
-    fn given(&self, wish: Wish, is_given: bool) {
+    /// What was answered with yes has been mounted, or could not be: it is asked about once more, if something else lies there
+    /// by now.
+    fn given(&self, wish: Wish, is_given: bool, is_over: bool) {
         let mut state = lock(&self.state);
         state.giving.remove(&wish);
-        match is_given {
-            true => state.agreed.insert(wish),
-            false => state.refused.insert(wish),
-        };
+        if is_given {
+            state.agreed.insert(wish);
+        } else if is_over {
+            state.refused.insert(wish);
+        }
+    }
+
+    /// Nobody looks at files any more.
+    fn no_more_files(&self) {
+        self.files.finish();
+        let mut state = lock(&self.state);
+        let giving = std::mem::take(&mut state.giving);
+        state.refused.extend(giving);
+        self.ring();
     }
 
     /// Whoever may operate the domain has granted files, or taken some back.
@@ -430,6 +445,7 @@ impl Asking {
             found_by: how.found_by.cloned(),
             sought: how.sought,
             secret: how.secret,
+            is_folder: how.is_folder,
             asked: None,
             wanted: Instant::now(),
         });
@@ -505,6 +521,7 @@ impl Asking {
             found_by: first.found_by.as_ref().map(ToString::to_string),
             sought: first.sought.clone(),
             secret: first.secret.clone(),
+            is_folder: first.is_folder,
             grant: first.wish.grant(),
             has_once: first.wish.has_once(),
             waiting,
@@ -520,7 +537,7 @@ impl Asking {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let Some(channel) = &self.channel else { return };
         if rustix::net::send(channel, &line, flags) != Ok(line.len()) {
-            end(state);
+            self.end(state);
         }
     }
 
@@ -535,7 +552,7 @@ impl Asking {
         match rustix::net::recv(channel, &mut buffer, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Ok((length @ 1.., _)) => state.heard.extend_from_slice(&buffer[..length]),
-            Ok(_) | Err(_) => return end(&mut state),
+            Ok(_) | Err(_) => return self.end(&mut state),
         }
         let heard = std::mem::take(&mut state.heard);
         let whole = heard.iter().rposition(|byte| *byte == b'\n');
@@ -548,7 +565,7 @@ impl Asking {
         }
         state.heard = rest.to_vec();
         if state.heard.len() > MOST_ANSWER_BYTES || state.nonsense > MOST_NONSENSE {
-            end(&mut state);
+            self.end(&mut state);
         }
     }
 
@@ -592,7 +609,7 @@ impl Asking {
             }
         }
         match verdict {
-            Verdict::Never => end(state),
+            Verdict::Never => self.end(state),
             _ => self.ask_next(state),
         }
     }
@@ -623,6 +640,15 @@ impl Asking {
                 at_us: self.now_us(),
                 revoked_at_us: None,
             });
+        }
+    }
+
+    /// No question is open, and none is asked any more.
+    fn end(&self, state: &mut State) {
+        self.files.finish();
+        state.is_over = true;
+        for waiting in std::mem::take(&mut state.queue) {
+            state.refused.insert(waiting.wish);
         }
     }
 
@@ -784,14 +810,6 @@ fn datagram_socket() -> io::Result<(OwnedFd, SocketAddr)> {
     rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let address = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
     Ok((socket, address))
-}
-
-/// No question is open, and none is asked any more.
-fn end(state: &mut State) {
-    state.is_over = true;
-    for waiting in std::mem::take(&mut state.queue) {
-        state.refused.insert(waiting.wish);
-    }
 }
 
 fn told_process(process: &Process) -> palisade_wall::Process {

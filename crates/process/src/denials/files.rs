@@ -6,11 +6,11 @@
 use crate::{
     broker::{Advisor, Note, Notes},
     file_calls::Use,
-    grants::files::Advised,
+    grants::files::{Advised, LayThere},
     host::{Found, Kind, LocalMounts, Missed},
     layout::{Layout, Place},
     paths::join,
-    places::{Advice, IN_PART, judge, keeps_secrets},
+    places::{Advice, IN_PART, judge, keeps_secrets, runs_outside},
     plan::Watched,
 };
 use palisade_network::Process as Caller;
@@ -86,10 +86,23 @@ impl Advisor for FileAdvisor {
     fn advise(&self, path: &Path, note: Note, layout: &Layout) -> Option<Advised> {
         let mounts = &LocalMounts::here();
         let look = Look::new(layout, &self.0, mounts);
-        let lost = look.at(path, Asked::of(note)).ok()??;
-        let is_text = |grant: &FileGrant| grant.host.to_str().is_some();
-        let grant = lost.grant.filter(|grant| !lost.probe && is_text(grant))?;
-        look.advise(grant)
+        // What stands beside a folder that the guest does not have would be mounted where it does not look.
+        let asked = Asked {
+            relative: None,
+            ..Asked::of(note)
+        };
+        let lost = look.at(path, asked).ok()??;
+        let mut grant = lost.grant.filter(|_| !lost.probe)?;
+        let is_found =
+            grant.guest.is_some() || grant.host == path || Some(&*grant.host) == path.parent();
+        // By a link of the host's, which the guest does not have.
+        if !is_found && grant.access == Access::Read {
+            grant.guest = Some(path.into());
+        }
+        let is_text = |path: &Path| path.to_str().is_some();
+        let can_be_said = is_text(&grant.host) && grant.guest.as_deref().is_none_or(is_text);
+        let is_led_to = is_found || grant.access == Access::Read;
+        (can_be_said && is_led_to).then(|| look.advise(grant))?
     }
 
     fn advise_around(&self, grant: &FileGrant, layout: &Layout) -> Option<Advised> {
@@ -100,8 +113,9 @@ impl Advisor for FileAdvisor {
             host: folder.into(),
             ..grant.clone()
         };
-        let holds_nothing = look.secrets_in(folder) == Secrets::None;
-        look.advise(wide).filter(|_| holds_nothing)
+        let inside = look.look_through(folder);
+        look.advise(wide)
+            .filter(|_| inside.is_whole && inside.secret.is_none())
     }
 
     fn advise_place(&self, grant: &FileGrant, layout: &Layout) -> Option<Advised> {
@@ -118,11 +132,23 @@ impl Advisor for FileAdvisor {
 
 /// What was found in a folder, however deep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Secrets {
-    None,
-    One(PathBuf),
-    /// Nobody has looked at all of it.
-    Unknown,
+struct Inside {
+    /// The first that may be a key.
+    secret: Option<PathBuf>,
+    /// Something that is executed outside of the wall.
+    runs_outside: bool,
+    /// All of it was looked at.
+    is_whole: bool,
+}
+
+impl Default for Inside {
+    fn default() -> Self {
+        Self {
+            secret: None,
+            runs_outside: false,
+            is_whole: true,
+        }
+    }
 }
 
 /// What was asked of one path.
@@ -255,49 +281,58 @@ impl<'a> Look<'a> {
     /// What is known of a path without links, if it may be granted whole.
     fn advise(&self, grant: FileGrant) -> Option<Advised> {
         let found = self.mounts.find(&grant.host).ok()?;
-        let is_advised = judge(&found, self.home.as_deref()) == Advice::Grant;
-        let may_have = may_have(&found, grant.access == Access::Write);
-        let secret = match found.kind {
-            Kind::Folder => self.secrets_in(&grant.host),
-            _ => Secrets::None,
+        let home = self.home.as_deref();
+        let changes = grant.access == Access::Write;
+        let is_advised = judge(&found, home) == Advice::Grant
+            && !(changes && runs_outside(&found.canonical, home))
+            && may_have(&found, changes)
+            && found.canonical == grant.host;
+        if !is_advised {
+            return None;
+        }
+        let is_folder = found.kind == Kind::Folder;
+        let inside = match is_folder {
+            true => self.look_through(&grant.host),
+            false => Inside::default(),
         };
-        (is_advised && may_have && found.canonical == grant.host).then_some(Advised {
+        (!(changes && inside.runs_outside)).then(|| Advised {
             grant,
-            identity: found.identity,
-            secret: match secret {
-                Secrets::One(path) => Some(path),
-                Secrets::None | Secrets::Unknown => None,
-            },
+            lay_there: LayThere::of(&found),
+            secret: inside.secret,
+            is_folder,
         })
     }
 
     /// By their names. Links lead elsewhere.
-    fn secrets_in(&self, folder: &Path) -> Secrets {
+    fn look_through(&self, folder: &Path) -> Inside {
         const MOST_ENTRIES: usize = 4096;
+        let home = self.home.as_deref();
+        let mut inside = Inside::default();
         let mut folders = vec![folder.to_owned()];
         let mut count = 0;
         while let Some(folder) = folders.pop() {
-            if self.mounts.find_unlinked(&folder).is_err() {
-                return Secrets::Unknown;
-            }
-            let Ok(entries) = std::fs::read_dir(&folder) else {
-                return Secrets::Unknown;
+            let is_local = self.mounts.find_unlinked(&folder).is_ok();
+            let entries = is_local.then(|| std::fs::read_dir(&folder).ok()).flatten();
+            let Some(entries) = entries else {
+                inside.is_whole = false;
+                continue;
             };
             for entry in entries.flatten() {
                 count += 1;
-                let path = entry.path();
-                if keeps_secrets(&path, self.home.as_deref()) {
-                    return Secrets::One(path);
-                }
                 if count > MOST_ENTRIES {
-                    return Secrets::Unknown;
+                    inside.is_whole = false;
+                    return inside;
                 }
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let path = entry.path();
+                inside.runs_outside |= runs_outside(&path, home);
+                if inside.secret.is_none() && keeps_secrets(&path, home) {
+                    inside.secret = Some(path);
+                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     folders.push(path);
                 }
             }
         }
-        Secrets::None
+        inside
     }
 
     /// Of what is shown for reading.

@@ -17,6 +17,8 @@ use std::path::PathBuf;
 pub(crate) enum NotGranted {
     #[error("the guest can change what {} leads to: name it by a path that leads through nothing of the guest's", .0.display())]
     IsChangeable(PathBuf),
+    #[error("the guest may hold open what lies in {}, and execute it, and may not what it writes: grant it at another start", .0.display())]
+    IsExecuted(PathBuf),
     #[error("the guest could change {}, which is used outside of the wall", .0.display())]
     IsReliedOn(PathBuf),
     #[error(transparent)]
@@ -41,15 +43,16 @@ pub(crate) fn decide(
         return Err(NotGranted::IsReliedOn(relied.into_path()));
     }
     reach.refuse_second_names()?;
-    // What it holds open of former grants it can still write to.
+    // What it holds open of former grants it can still write to, or execute.
     let with_former = grown.with_former();
-    if Reach::new(&with_former, host)
-        .refuse_second_names()
-        .is_err()
-    {
-        growth.attributes = growth.attributes | Attributes::NOEXEC;
+    match Reach::new(&with_former, host).refuse_second_names() {
+        Ok(()) => Ok((grown, growth)),
+        Err(_) if grant.access == Access::Write => Err(NotGranted::IsExecuted(grant.host.clone())),
+        Err(_) => {
+            growth.attributes = growth.attributes | Attributes::NOEXEC;
+            Ok((grown, growth))
+        }
     }
-    Ok((grown, growth))
 }
 
 /// Where the guest can write, it chooses what a path leads to.

@@ -5,10 +5,11 @@ use super::{
     holder::{HoldError, Holder},
 };
 use crate::{
-    host::{Host, Identity, Mount},
+    host::{Found, Host, Identity, Mount},
     layout::{Growth, Layout, Place},
     lock::lock,
     paths::join,
+    wire::hold::MOST_HELD,
 };
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::{
@@ -16,6 +17,7 @@ use palisade_wall::{
     ask::Verdict,
     journal::{Entry, Journal},
 };
+use rustix::fs::{AtFlags, StatxFlags};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -29,10 +31,38 @@ const MOST_TOLD: usize = 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Advised {
     pub(crate) grant: FileGrant,
-    /// What lies there: nothing else is granted in its place.
-    pub(crate) identity: Identity,
+    /// Nothing else is granted in its place.
+    pub(crate) lay_there: LayThere,
     /// Something in it that may be a key or a password.
     pub(crate) secret: Option<PathBuf>,
+    /// With all that lies in it.
+    pub(crate) is_folder: bool,
+}
+
+/// What lay at a path when somebody was asked about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LayThere {
+    identity: Identity,
+    /// When it was made, where the file system says so: its number may be another file's by then.
+    born: Option<(i64, u32)>,
+}
+
+impl LayThere {
+    pub(crate) fn of(found: &Found) -> Self {
+        let about = rustix::fs::statx(
+            rustix::fs::CWD,
+            &found.canonical,
+            AtFlags::SYMLINK_NOFOLLOW,
+            StatxFlags::BTIME,
+        );
+        let about = about
+            .ok()
+            .filter(|about| about.stx_mask & StatxFlags::BTIME.bits() != 0);
+        Self {
+            identity: found.identity,
+            born: about.map(|about| (about.stx_btime.tv_sec, about.stx_btime.tv_nsec)),
+        }
+    }
 }
 
 /// What was granted so, and who mounts it.
@@ -62,6 +92,8 @@ struct Held {
     grant: FileGrant,
     /// Where the guest's files came from before.
     before: Layout,
+    /// Flags of what was granted before, and is a part of it.
+    parts: Vec<String>,
 }
 
 impl Files {
@@ -94,16 +126,16 @@ impl Files {
     pub(crate) fn give_asked(
         &self,
         grant: &FileGrant,
-        (identity, process, verdict): (Identity, Process, Verdict),
+        (lay_there, process, verdict): (LayThere, Process, Verdict),
         host: &dyn Host,
     ) -> Result<(), String> {
-        self.give_as(grant, Some((identity, process, verdict)), host)
+        self.give_as(grant, Some((lay_there, process, verdict)), host)
     }
 
     fn give_as(
         &self,
         grant: &FileGrant,
-        asked: Option<(Identity, Process, Verdict)>,
+        asked: Option<(LayThere, Process, Verdict)>,
         host: &dyn Host,
     ) -> Result<(), String> {
         let flag = flag_of(grant);
@@ -113,16 +145,19 @@ impl Files {
         let (layout, growth) = self.grown(&before, grant, host)?;
         if asked
             .as_ref()
-            .is_some_and(|(identity, ..)| growth.found.identity != *identity)
+            .is_some_and(|(lay_there, ..)| *lay_there != LayThere::of(&growth.found))
         {
             return Err(HoldError::Replaced.to_string());
+        }
+        if asked.is_some() && !state.holder.is_free(&growth) {
+            return Err("the guest has something of its own there".into());
         }
         let number = state.holder.hold(&growth);
         let number = number.map_err(|error| error.to_string())?;
         // They lie beneath it by now.
-        let is_written = grant.access == Access::Write;
+        let mut parts = within.clone();
         for held in within {
-            state.let_go(&held, is_written);
+            parts.extend(state.let_go(&held));
         }
         state.layout = layout;
         state.held.push(Held {
@@ -130,6 +165,7 @@ impl Files {
             number,
             grant: grant.clone(),
             before,
+            parts,
         });
         let (process, verdict) = asked
             .map(|(_, process, verdict)| (process, verdict))
@@ -180,7 +216,14 @@ impl Files {
         let flag = flag_of(&parse(flag)?);
         let mut state = lock(&self.state);
         let at = state.held.iter().rposition(|held| held.flag == flag);
-        let at = at.ok_or("it was not granted while the guest runs")?;
+        let Some(at) = at else {
+            let mut around = state.held.iter();
+            let around = around.find(|held| held.parts.contains(&flag));
+            return Err(match around {
+                Some(around) => format!("it is a part of {:?}: take that back", around.flag),
+                None => "it was not granted while the guest runs".into(),
+            });
+        };
         // Each of the later ones was decided with this one there.
         let later = state.held[at + 1..].iter();
         let guest = state.held[at].guest();
@@ -194,14 +237,16 @@ impl Files {
         let number = state.held[at].number;
         state
             .holder
-            .release(number, true)
+            .release(number)
             .map_err(|error| error.to_string())?;
         let held = state.held.remove(at);
         state.layout.put_back(held.guest(), &held.before);
         let now = self.now_us();
-        let is_it = |one: &&mut Granted| one.grant == flag && one.revoked_at_us.is_none();
-        if let Some(granted) = state.granted.iter_mut().rev().find(is_it) {
-            granted.revoked_at_us = Some(now);
+        for flag in held.parts.iter().chain([&flag]) {
+            let is_it = |one: &&mut Granted| one.grant == *flag && one.revoked_at_us.is_none();
+            if let Some(granted) = state.granted.iter_mut().rev().find(is_it) {
+                granted.revoked_at_us = Some(now);
+            }
         }
         if let Some(journal) = &self.journal {
             journal.write(Entry::Revoked { grant: flag });
@@ -221,12 +266,14 @@ impl Files {
         is_there && is_granted
     }
 
-    /// Whether a guest that runs can be granted this.
+    /// Whether a guest that runs can be granted this, and has nothing of its own there.
     pub(crate) fn may_give(&self, grant: &FileGrant, host: &dyn Host) -> bool {
-        let state = lock(&self.state);
-        let before = state.without(&state.within(grant));
-        drop(state);
-        self.grown(&before, grant, host).is_ok()
+        let mut state = lock(&self.state);
+        let within = state.within(grant);
+        let before = state.without(&within);
+        let has_room = state.held.len() - within.len() < MOST_HELD;
+        let growth = self.grown(&before, grant, host);
+        growth.is_ok_and(|(_, growth)| has_room && state.holder.is_free(&growth))
     }
 
     /// Where the guest's files come from by now.
@@ -273,16 +320,14 @@ impl State {
         layout
     }
 
-    /// Takes away what lies beneath another mount.
-    fn let_go(&mut self, flag: &str, is_written: bool) {
+    /// Takes away what lies beneath another mount. Gives the flags of its parts.
+    fn let_go(&mut self, flag: &str) -> Vec<String> {
         let held = self.held.iter().position(|held| held.flag == flag);
-        if let Some(at) = held
-            && self
-                .holder
-                .release(self.held[at].number, is_written)
-                .is_ok()
-        {
-            self.held.remove(at);
+        match held {
+            Some(at) if self.holder.release(self.held[at].number).is_ok() => {
+                self.held.remove(at).parts
+            }
+            _ => Vec::new(),
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) enum HoldError {
          elsewhere"
     )]
     CannotMapOwner(#[source] Errno),
-    #[error("no more than 64 files and folders are granted to a guest that runs")]
+    #[error("no more than 256 files and folders are granted to a guest that runs")]
     TooMany,
     #[error(
         "the guest has used up all that its own folders may hold, where a place for it would lie"
@@ -119,10 +119,17 @@ impl Holder {
         Ok(self.last_number)
     }
 
-    /// Takes that mount away again.
-    /// Nothing that is open of it is changed or executed any more, if it is `closed`.
-    pub(crate) fn release(&mut self, number: u64, closed: bool) -> Result<(), HoldError> {
-        self.ask(wire::RELEASE, &[number, closed.into()], &[])
+    /// Takes that mount away again: nothing that is open of it is executed any more, nor changed if nobody writes to it.
+    pub(crate) fn release(&mut self, number: u64) -> Result<(), HoldError> {
+        self.ask(wire::RELEASE, &[number], &[])
+    }
+
+    /// Whether the guest has nothing of its own where this would be mounted. Elsewhere than in its own folders it makes nothing.
+    pub(crate) fn is_free(&mut self, growth: &Growth) -> bool {
+        !growth.is_among_own
+            || self
+                .ask(wire::IS_FREE, &[], &bytes_of(&growth.guest))
+                .is_ok()
     }
 
     /// Whether it is of root's.

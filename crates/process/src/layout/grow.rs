@@ -51,6 +51,8 @@ pub(crate) struct Growth {
     pub(crate) open_to_all: bool,
     /// A place to mount on may have to be made: all that leads there is the domain's own.
     pub(crate) may_make: bool,
+    /// It lies in a folder that the guest writes to.
+    pub(crate) is_among_own: bool,
 }
 
 impl Layout {
@@ -84,6 +86,7 @@ impl Layout {
         }
         self.refuse_links(guest)?;
         self.refuse_what_is_there(guest, &source)?;
+        grown.formerly.extend(self.covered_by(guest, &source));
         let around = self.host_path(guest.parent().unwrap_or(guest));
         if let Some(around) = &around {
             let point = around.join(guest.file_name().unwrap_or_default());
@@ -98,6 +101,7 @@ impl Layout {
             owner: arrange::owner_to_map(host, &source),
             open_to_all: arrange::is_open_to_all(&source.found, source.writable),
             may_make: around.is_none() && !self.has_root(),
+            is_among_own: self.is_among_own(guest),
             found: source.found,
         };
         Ok((grown, growth))
@@ -127,6 +131,20 @@ impl Layout {
         all
     }
 
+    fn is_among_own(&self, guest: &Path) -> bool {
+        let is_private = |path: &Path| self.mount_points.get(path) == Some(&MountPoint::Private);
+        guest.ancestors().skip(1).any(is_private)
+    }
+
+    /// What of the host's is not found at a path any more, and may be open.
+    fn covered_by(&self, guest: &Path, wanted: &HostPath) -> Option<HostPath> {
+        let is_same = self.host_path(guest).as_ref() == Some(&wanted.found.canonical);
+        match self.nearest(guest.ancestors()) {
+            Some((_, MountPoint::Host(host))) if !is_same => Some(host.clone()),
+            _ => None,
+        }
+    }
+
     fn refuse_what_is_there(&self, guest: &Path, wanted: &HostPath) -> Result<(), GrowError> {
         let mut places = self.mount_points.keys().chain(self.ipc.iter());
         let below = places.find(|place| *place != guest && place.starts_with(guest));
@@ -134,9 +152,8 @@ impl Layout {
             return Err(GrowError::Covers(below.clone()));
         }
         let own = || Err(GrowError::IsOfTheDomain(guest.into()));
-        let is_private = |path: &Path| self.mount_points.get(path) == Some(&MountPoint::Private);
         // Landlock lets the guest make sockets and FIFOs wherever it may in such a folder.
-        if wanted.writable && guest.ancestors().skip(1).any(is_private) {
+        if wanted.writable && self.is_among_own(guest) {
             return Err(GrowError::TakesAStart(
                 "to write below the guest's own /tmp or /dev/shm",
             ));

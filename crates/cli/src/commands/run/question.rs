@@ -427,6 +427,8 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
     let target = in_ascii(&question.target, usize::MAX);
     let flag = question.grant.split(' ').next().unwrap_or_default();
     let wants = match (flag, question.call.as_str()) {
+        ("--read", _) if question.is_folder => "read the folder",
+        ("--write", _) if question.is_folder => "write to the folder",
         ("--read", _) => "read",
         ("--write", _) => "write to",
         (_, "bind" | "listen") => "listen at",
@@ -480,6 +482,12 @@ fn describe(question: &Question, policy: Option<&str>) -> String {
     }
     line(match wants {
         "read" => "  Whatever runs behind the wall could read it, and pass it on where it may.",
+        "read the folder" => {
+            "  Whatever runs behind the wall could read all that lies in it, hidden files too."
+        }
+        "write to the folder" => {
+            "  Whatever runs behind the wall could read all that lies in it, and change or remove it."
+        }
         "write to" => {
             "  Whatever runs behind the wall could read it, and change or remove what lies there."
         }
@@ -547,6 +555,7 @@ mod tests {
             found_by: None,
             sought: None,
             secret: None,
+            is_folder: false,
             grant: format!("--connect {target}"),
             has_once: true,
             waiting: 0,
@@ -579,17 +588,18 @@ mod tests {
             has_once: false,
             sought: Some("/data/x\u{1b}".into()),
             secret: Some("/data/.env".into()),
+            is_folder: true,
             ..question("cat", "/data")
         };
         insta::assert_snapshot!(describe(&folder, None), @r#"
         -- palisade asks ------------------------------------------------
-        "cat" (process 7) wants to read /data
+        "cat" (process 7) wants to read the folder /data
           It named another path, which this would give it:
             /data/x\u{1b}
           In it lies what may be a key or a password:
             /data/.env
           It would open /data to be read and executed.
-          Whatever runs behind the wall could read it, and pass it on where it may.
+          Whatever runs behind the wall could read all that lies in it, hidden files too.
           run     until the guest ends
           no      and not again
           never   no to this and to all that follows

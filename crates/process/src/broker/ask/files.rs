@@ -11,15 +11,16 @@
 use super::{Asking, How, Judged, Ticket, Tried, Wish};
 use crate::{
     broker::{
-        Note,
+        Note, Shared,
+        budget::Meter,
         call::Brokered,
         files::{self, Asked},
         small_thread,
     },
     confine::{Kept, Target, Use},
     file_calls,
-    grants::files::{Advised, Files},
-    host::{Identity, ThisHost},
+    grants::files::{Advised, Files, LayThere},
+    host::ThisHost,
     layout::Layout,
     lock::lock,
     seccomp,
@@ -28,17 +29,21 @@ use palisade_network::Process as Caller;
 use palisade_policy::FileGrant;
 use palisade_wall::{Process, ask::Verdict};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         mpsc::{self, Receiver, Sender},
     },
+    time::{Duration, Instant},
 };
 
-/// Paths of which it is known what the host has there.
+/// Paths of which it is known what the host has there, and their bytes.
 const MOST_KNOWN: usize = 8192;
+const MOST_KNOWN_BYTES: usize = 1 << 20;
+/// After so long it is looked anew whether the host has something by now.
+const HOLDS: Duration = Duration::from_secs(5);
 
 /// What a guest seeks, by the path that it named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,8 +58,8 @@ pub(in crate::broker) struct Sought {
 enum Known {
     /// Nothing yet.
     Looking,
-    /// Nobody is asked about it.
-    Nothing,
+    /// Nobody is asked about it, as it was then.
+    Nothing(Instant),
     /// Each of these would grant it; the widest first.
     Wanted(Vec<Advised>),
 }
@@ -75,7 +80,7 @@ pub(crate) trait Advisor: Send {
 /// What the thread is to do.
 enum Job {
     Look(Sought, Box<Note>),
-    Give(FileGrant, Identity, (Process, Verdict)),
+    Give(FileGrant, LayThere, (Process, Verdict)),
 }
 
 /// What is known of files, and who finds it out.
@@ -87,8 +92,28 @@ struct Desk {
     /// `None` where nobody is asked about files, or no more.
     jobs: Option<Sender<Job>>,
     known: HashMap<Sought, Known>,
+    /// Of their paths.
+    bytes: usize,
     /// What lay there when it was looked at: nothing else is granted.
-    identities: HashMap<FileGrant, Identity>,
+    lay_there: HashMap<FileGrant, LayThere>,
+    /// What could not be mounted when it had been agreed to.
+    failed: HashSet<FileGrant>,
+}
+
+impl Desk {
+    /// For one more. What nobody is asked about is forgotten first; `None` if there is none even so.
+    fn make_room(&mut self, sought: &Sought) -> Option<()> {
+        let bytes = sought.path.as_os_str().len();
+        let has_room =
+            |desk: &Self| desk.known.len() < MOST_KNOWN && desk.bytes + bytes <= MOST_KNOWN_BYTES;
+        if !has_room(self) {
+            self.known
+                .retain(|_, known| !matches!(known, Known::Nothing(_)));
+            let left = self.known.keys().map(|one| one.path.as_os_str().len());
+            self.bytes = left.sum();
+        }
+        has_room(self).then(|| self.bytes += bytes)
+    }
 }
 
 impl FileDesk {
@@ -98,31 +123,28 @@ impl FileDesk {
         desk.jobs.is_none() || !matches!(desk.known.get(sought), Some(Known::Looking))
     }
 
-    /// What is known. If nothing is, it is found out.
-    fn look(&self, sought: &Sought, note: impl FnOnce() -> Note) -> Known {
+    /// What is known. If nothing is, it is found out; `None` if nobody does.
+    fn look(&self, sought: &Sought, note: impl FnOnce() -> Note) -> Option<Known> {
         let mut desk = lock(&self.0);
-        let Some(jobs) = &desk.jobs else {
-            return Known::Nothing;
-        };
-        if let Some(known) = desk.known.get(sought) {
-            return known.clone();
+        let jobs = desk.jobs.clone()?;
+        match desk.known.get(sought) {
+            Some(Known::Nothing(since)) if since.elapsed() >= HOLDS => {}
+            Some(known) => return Some(known.clone()),
+            None => desk.make_room(sought)?,
         }
-        let has_room = desk.known.len() < MOST_KNOWN;
-        let job = || Job::Look(sought.clone(), Box::new(note()));
-        if !has_room || jobs.send(job()).is_err() {
-            return Known::Nothing;
-        }
+        jobs.send(Job::Look(sought.clone(), Box::new(note())))
+            .ok()?;
         desk.known.insert(sought.clone(), Known::Looking);
-        Known::Looking
+        Some(Known::Looking)
     }
 
     fn found(&self, sought: Sought, advised: Vec<Advised>) {
         let mut desk = lock(&self.0);
         for one in &advised {
-            desk.identities.insert(one.grant.clone(), one.identity);
+            desk.lay_there.insert(one.grant.clone(), one.lay_there);
         }
         let known = match advised.is_empty() {
-            true => Known::Nothing,
+            true => Known::Nothing(Instant::now()),
             false => Known::Wanted(advised),
         };
         desk.known.insert(sought, known);
@@ -134,8 +156,8 @@ impl FileDesk {
             return false;
         };
         let desk = lock(&self.0);
-        let identity = desk.identities.get(&**grant);
-        let job = identity.map(|identity| Job::Give(grant.as_ref().clone(), *identity, asked));
+        let lay_there = desk.lay_there.get(&**grant);
+        let job = lay_there.map(|lay_there| Job::Give(grant.as_ref().clone(), *lay_there, asked));
         let jobs = desk.jobs.as_ref();
         jobs.zip(job)
             .is_some_and(|(jobs, job)| jobs.send(job).is_ok())
@@ -146,8 +168,17 @@ impl FileDesk {
         let mut desk = lock(&self.0);
         desk.known
             .retain(|_, known| matches!(known, Known::Looking));
-        let wanted = desk.identities.keys().cloned();
+        let wanted = desk.lay_there.keys().cloned();
         wanted.map(|grant| Wish::File(Box::new(grant))).collect()
+    }
+
+    /// What this would have granted is looked at anew. `false` if that was done before.
+    fn look_again(&self, grant: &FileGrant) -> bool {
+        let mut desk = lock(&self.0);
+        let is_it = |known: &Known| matches!(known, Known::Wanted(all) if all.iter().any(|one| one.grant == *grant));
+        desk.known.retain(|_, known| !is_it(known));
+        desk.lay_there.remove(grant);
+        desk.failed.insert(grant.clone())
     }
 
     /// Nobody is asked any more.
@@ -158,6 +189,7 @@ impl FileDesk {
 
 /// Begins to ask about files.
 pub(in crate::broker) fn begin(
+    shared: &Arc<Shared>,
     asking: &Arc<Asking>,
     files: Arc<Files>,
     advisor: Box<dyn Advisor>,
@@ -175,42 +207,69 @@ pub(in crate::broker) fn begin(
         calls: seccomp::supervisor(),
     };
     let walls = kept.walls(landlock_abi).map_err(io::Error::other)?;
-    let asking = Arc::clone(asking);
+    let (shared, last) = (Arc::clone(shared), Last(Arc::clone(asking)));
     small_thread("palisade-files", move || {
         // Without its walls nothing is looked at, and nobody is asked.
-        match walls.around_this_thread() {
-            Ok(()) => serve(&arrived, &asking, &files, &*advisor),
-            Err(_) => asking.files.finish(),
+        if walls.around_this_thread().is_ok() {
+            serve(&arrived, (&shared, &last.0), &files, &*advisor);
         }
     })?;
     Ok(())
 }
 
-fn serve(jobs: &Receiver<Job>, asking: &Asking, files: &Files, advisor: &dyn Advisor) {
+/// However it ends, no call waits for it.
+struct Last(Arc<Asking>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.no_more_files();
+    }
+}
+
+fn serve(
+    jobs: &Receiver<Job>,
+    (shared, asking): (&Shared, &Asking),
+    files: &Files,
+    advisor: &dyn Advisor,
+) {
+    // What it takes is the guest's to pay for.
+    let mut meter = Meter::of_this_thread(&shared.budget);
     for job in jobs {
         match job {
             Job::Look(sought, note) => {
-                let layout = files.layout();
-                let narrow = advisor.advise(&sought.path, *note, &layout);
-                let may_give = |one: &Advised| files.may_give(&one.grant, &ThisHost);
-                let wider = narrow.as_ref().and_then(|one| match may_give(one) {
-                    true if asking.has_agreed_beside(&one.grant) => {
-                        advisor.advise_around(&one.grant, &layout)
-                    }
-                    true => None,
-                    // A part cannot be written to where the guest executes from the whole.
-                    false => advisor.advise_place(&one.grant, &layout),
-                });
-                let advised = wider.into_iter().chain(narrow).filter(may_give);
-                asking.files.found(sought, advised.collect());
+                let advised = look(&sought.path, *note, asking, files, advisor);
+                asking.files.found(sought, advised);
             }
-            Job::Give(grant, identity, (process, verdict)) => {
-                let given = files.give_asked(&grant, (identity, process, verdict), &ThisHost);
-                asking.given(Wish::File(Box::new(grant)), given.is_ok());
+            Job::Give(grant, lay_there, (process, verdict)) => {
+                let given = files.give_asked(&grant, (lay_there, process, verdict), &ThisHost);
+                let is_over = given.is_err() && !asking.files.look_again(&grant);
+                let wish = Wish::File(Box::new(grant));
+                asking.given(wish, given.is_ok(), is_over);
             }
         }
+        meter.keep();
         asking.ring();
     }
+}
+
+/// What would be asked about, the widest first.
+fn look(
+    path: &Path,
+    note: Note,
+    asking: &Asking,
+    files: &Files,
+    advisor: &dyn Advisor,
+) -> Vec<Advised> {
+    let layout = files.layout();
+    let narrow = advisor.advise(path, note, &layout);
+    let may_give = |one: &Advised| files.may_give(&one.grant, &ThisHost);
+    let wider = narrow.as_ref().and_then(|one| match may_give(one) {
+        true if asking.has_agreed_beside(&one.grant) => advisor.advise_around(&one.grant, &layout),
+        true => None,
+        // A part cannot be written to where the guest executes from the whole.
+        false => advisor.advise_place(&one.grant, &layout),
+    });
+    wider.into_iter().chain(narrow).filter(may_give).collect()
 }
 
 impl Brokered<'_> {
@@ -233,9 +292,10 @@ impl Brokered<'_> {
             changes: asked.changes(),
         };
         match asking.files.look(&sought, || asked.note()) {
-            Known::Looking => self.ticket.set(Some(Ticket::Look(sought))),
-            Known::Nothing => {}
-            Known::Wanted(all) => return self.ask_for_one(asking, all, (&named, asked)),
+            Some(Known::Looking) => self.ticket.set(Some(Ticket::Look(sought))),
+            Some(Known::Nothing(_)) => {}
+            None => asking.count_unasked(),
+            Some(Known::Wanted(all)) => return self.ask_for_one(asking, all, (&named, asked)),
         }
         false
     }
@@ -247,13 +307,20 @@ impl Brokered<'_> {
         all: Vec<Advised>,
         (named, asked): (&Path, &Asked),
     ) -> bool {
-        for Advised { grant, secret, .. } in all {
+        for one in all {
+            let Advised {
+                grant,
+                secret,
+                is_folder,
+                ..
+            } = one;
             let is_another = grant.host != named;
             let how = How {
                 call: Tried::Files(asked.call),
                 found_by: None,
                 sought: is_another.then(|| named.to_string_lossy().into_owned()),
                 secret: secret.map(|path| path.to_string_lossy().into_owned()),
+                is_folder,
             };
             let wish = Wish::File(Box::new(grant));
             match asking.judge(&wish, how, || self.who()) {

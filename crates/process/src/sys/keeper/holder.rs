@@ -24,8 +24,6 @@ use wire::{Record, Step};
 
 /// Longest request: a record and two paths; or a filter.
 const MESSAGE_BYTES: usize = wire::RECORD_BYTES + 16 * 1024;
-/// Most mounts at a time.
-const MOST: usize = 64;
 /// What one request mounted: no name of it is the guest's to choose.
 #[derive(Clone, Copy)]
 struct Held {
@@ -76,7 +74,7 @@ struct Holder {
     domain: Fd,
     /// Its own descriptors by their numbers, proc_pid_fd(5): a mount that is open is found so, wherever it lies.
     descriptors: Fd,
-    held: [Option<Held>; MOST],
+    held: [Option<Held>; hold::MOST_HELD],
 }
 
 impl Holder {
@@ -107,7 +105,7 @@ impl Holder {
             own,
             domain,
             descriptors,
-            held: [None; MOST],
+            held: [None; hold::MOST_HELD],
         };
         let begin = holder.receive();
         if begin.kind != wire::MAKER_BEGIN {
@@ -139,7 +137,8 @@ impl Holder {
         let request = self.receive();
         let outcome = match request.kind {
             wire::HOLD => self.hold(&request),
-            wire::RELEASE => self.release(request.words[0], request.words[1] != 0),
+            wire::RELEASE => self.release(request.words[0]),
+            wire::IS_FREE => self.look(),
             _ => Err(Errno::NOSYS).during(Step::Unknown, 0),
         };
         let answer = match &outcome {
@@ -152,7 +151,7 @@ impl Holder {
         if kernel::send(self.socket, record_bytes(&answer), &[]).is_err() {
             // Nobody knows that it was done.
             if outcome.is_ok() && request.kind == wire::HOLD {
-                let _ = self.release(request.words[hold::NUMBER], true);
+                let _ = self.release(request.words[hold::NUMBER]);
             }
             crate::exit(0)
         }
@@ -173,8 +172,28 @@ impl Holder {
         Ok(())
     }
 
+    /// Whether nothing lies at a path inside.
+    fn look(&self) -> core::result::Result<(), Failure> {
+        let path = CStr::new(self.rest()).filter(|path| path.is_absolute());
+        let path = path.ok_or(Errno::INVAL).during(Step::DecodeLaunch, 0)?;
+        let found = self.inside(|| {
+            let root = open_root().during(Step::OpenTarget, 0)?;
+            let found = find(root, path);
+            kernel::close(root);
+            Ok(found)
+        })?;
+        match found {
+            Err(errno) if errno == Errno::NOENT => Ok(()),
+            Err(errno) => Err(errno).during(Step::OpenTarget, 1),
+            Ok(place) => {
+                kernel::close(place);
+                Err(Errno::EXIST).during(Step::OpenTarget, 2)
+            }
+        }
+    }
+
     /// Takes a mount away again.
-    fn release(&mut self, number: u64, is_closed: bool) -> core::result::Result<(), Failure> {
+    fn release(&mut self, number: u64) -> core::result::Result<(), Failure> {
         let is_it = |held: &Option<Held>| held.is_some_and(|held| held.number == number);
         let place = self.held.iter().position(is_it);
         let place = place.ok_or(Errno::NOENT).during(Step::OpenTarget, 1)?;
@@ -182,9 +201,7 @@ impl Holder {
             return Ok(());
         };
         let detached = self.inside(|| {
-            if is_closed {
-                close_to_changes(mount);
-            }
+            close_to_changes(mount);
             detach(self.descriptors, mount).during(Step::DetachOldRoot, 1)
         });
         detached?;
@@ -357,7 +374,7 @@ fn detach(descriptors: Fd, mount: Fd) -> Result<()> {
     let name = CStr::new(name.bytes()).ok_or(Errno::INVAL)?;
     kernel::change_directory_fd(descriptors)?;
     let mut detached = Ok(());
-    for _ in 0..=MOST {
+    for _ in 0..=hold::MOST_HELD {
         // It has this one always, and is told so as long as it is the domain's.
         if set(mount, kernel::MOUNT_ATTR_NOSUID).is_err() {
             break;
