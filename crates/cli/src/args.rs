@@ -119,8 +119,8 @@ pub(crate) enum Command {
     Exec(ExecArgs),
     /// Grant a running guest more
     ///
-    /// One that was started with --grantable or --ask. Single hosts, networks and names, and places to listen; files and folders. What
-    /// more its filters and mounts are made of takes a start.
+    /// One that was started with --grantable or --ask: single hosts, networks and names, places to listen, files and folders. All
+    /// else, wildcards and local sockets for example, is granted at the start of a guest alone.
     Grant(GrantArgs),
     /// Take back what a running guest was granted with `grant`, or by an answer
     ///

@@ -24,6 +24,7 @@ use wire::{Record, Step};
 
 /// Longest request: a record and two paths; or a filter.
 const MESSAGE_BYTES: usize = wire::RECORD_BYTES + 16 * 1024;
+
 /// What one request mounted: no name of it is the guest's to choose.
 #[derive(Clone, Copy)]
 struct Held {
@@ -31,8 +32,7 @@ struct Held {
     mount: Fd,
 }
 
-/// Forks the holder. Descriptors: its socket, the domain's user and mount namespaces.
-/// Gives its pid.
+/// Forks the holder. Descriptors: its socket, the domain's user and mount namespaces. Gives its pid.
 pub(crate) fn begin(request: &Record, fds: &[Fd]) -> Option<i32> {
     let [socket, user, mounts] = *fds else {
         return None;
