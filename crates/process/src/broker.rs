@@ -264,8 +264,7 @@ impl Prepared {
                 let journal = self.journal.clone();
                 let (channel, patience) = (self.questions, plan.asks.unwrap_or_default());
                 let begun = Asking::new(channel, patience, Arc::clone(&asker), journal)?;
-                let begun = Arc::new(begun);
-                asking = Some(begun);
+                asking = Some(Arc::new(begun));
             }
             if let Some(prepared) = self.proxy {
                 let seen = &self.observations;

@@ -44,15 +44,22 @@ cases![
     it_takes_somebody_to_ask,
 ];
 
+/// Questions go to the socket of an [`Asker`].
+const ASKS: [&str; 5] = [
+    "--report",
+    "report.json",
+    "--ask-socket",
+    "asker",
+    "--ask-files",
+];
+
+fn python(fixture: &Fixture, script: &str) -> Call {
+    let words = ["run"].iter().chain(&ASKS).copied();
+    fixture.palisade(words.chain(["--", "/usr/bin/python3", "-c", script]))
+}
+
 fn script(fixture: &Fixture, flags: &[&str], script: &str) -> Call {
-    let own = [
-        "--report",
-        "report.json",
-        "--ask-socket",
-        "asker",
-        "--ask-files",
-    ];
-    let flags = [&own[..], flags].concat();
+    let flags = [&ASKS[..], flags].concat();
     fixture.script(&flags, script)
 }
 
@@ -327,20 +334,8 @@ for path in f'/proc/self/fd/{{kept}}', '{folder}/run':
     except OSError as error: print(error.strerror)
 "
     );
-    let own = [
-        "--report",
-        "report.json",
-        "--ask-socket",
-        "asker",
-        "--ask-files",
-    ];
-    let words = ["run"]
-        .iter()
-        .chain(&own)
-        .copied()
-        .chain(["--", "/usr/bin/python3", "-c", &text]);
     shows(
-        &fixture.palisade(words).run(),
+        &python(fixture, &text).run(),
         "Permission denied\nPermission denied\n",
     );
     let wanted = [
@@ -390,19 +385,7 @@ for number in range(9000): os.path.exists(f'/no/such/{{number}}')
 print(open('{file}').read())
 "
     );
-    let own = [
-        "--report",
-        "report.json",
-        "--ask-socket",
-        "asker",
-        "--ask-files",
-    ];
-    let words = ["run"]
-        .iter()
-        .chain(&own)
-        .copied()
-        .chain(["--", "/usr/bin/python3", "-c", &text]);
-    shows(&fixture.palisade(words).run(), "content\n");
+    shows(&python(fixture, &text).run(), "content\n");
     assert_eq!(asker.targets(), [file]);
 }
 

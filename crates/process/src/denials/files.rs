@@ -102,7 +102,8 @@ impl Advisor for FileAdvisor {
         let is_text = |path: &Path| path.to_str().is_some();
         let can_be_said = is_text(&grant.host) && grant.guest.as_deref().is_none_or(is_text);
         let is_led_to = is_found || grant.access == Access::Read;
-        (can_be_said && is_led_to).then(|| look.advise(grant))?
+        let (advised, _) = (can_be_said && is_led_to).then(|| look.advise(grant))??;
+        Some(advised)
     }
 
     fn advise_around(&self, grant: &FileGrant, layout: &Layout) -> Option<Advised> {
@@ -113,20 +114,20 @@ impl Advisor for FileAdvisor {
             host: folder.into(),
             ..grant.clone()
         };
-        let inside = look.look_through(folder);
-        look.advise(wide)
-            .filter(|_| inside.is_whole && inside.secret.is_none())
+        let (advised, inside) = look.advise(wide)?;
+        (inside.is_whole && inside.secret.is_none()).then_some(advised)
     }
 
     fn advise_place(&self, grant: &FileGrant, layout: &Layout) -> Option<Advised> {
         let mounts = &LocalMounts::here();
         let place = layout.granted_place(grant.guest_path())?;
         let host = layout.host_path(place)?;
-        Look::new(layout, &self.0, mounts).advise(FileGrant {
+        let (advised, _) = Look::new(layout, &self.0, mounts).advise(FileGrant {
             access: grant.access,
             guest: (host != place).then(|| place.into()),
             host,
-        })
+        })?;
+        Some(advised)
     }
 }
 
@@ -279,7 +280,7 @@ impl<'a> Look<'a> {
     }
 
     /// What is known of a path without links, if it may be granted whole.
-    fn advise(&self, grant: FileGrant) -> Option<Advised> {
+    fn advise(&self, grant: FileGrant) -> Option<(Advised, Inside)> {
         let found = self.mounts.find(&grant.host).ok()?;
         let home = self.home.as_deref();
         let changes = grant.access == Access::Write;
@@ -295,12 +296,17 @@ impl<'a> Look<'a> {
             true => self.look_through(&grant.host),
             false => Inside::default(),
         };
-        (!(changes && inside.runs_outside)).then(|| Advised {
+        // What nobody has looked at may be run outside, too.
+        if changes && (inside.runs_outside || !inside.is_whole) {
+            return None;
+        }
+        let advised = Advised {
             grant,
             lay_there: LayThere::of(&found),
-            secret: inside.secret,
+            secret: inside.secret.clone(),
             is_folder,
-        })
+        };
+        Some((advised, inside))
     }
 
     /// By their names. Links lead elsewhere.
