@@ -41,6 +41,7 @@ cases![
     so_many_files_wait_and_the_rest_is_counted,
     somebody_at_a_terminal_grants_a_file,
     the_events_tell_it_once,
+    who_asks_about_no_files_counts_none,
     it_takes_somebody_to_ask,
 ];
 
@@ -625,6 +626,14 @@ fn the_events_tell_it_once(fixture: &Fixture) {
         )),
         "{events}"
     );
+}
+
+/// A guest that may be granted more and is watched, and nobody is asked about its files.
+fn who_asks_about_no_files_counts_none(fixture: &Fixture) {
+    let flags = ["--report", "report.json", "--grantable", "--watch"];
+    let text = "cat /no/such/file /no/other 2>/dev/null || echo none";
+    shows(&fixture.script(&flags, text).run(), "none\n");
+    assert_eq!(report(fixture)["denials"], json!([]));
 }
 
 fn it_takes_somebody_to_ask(fixture: &Fixture) {

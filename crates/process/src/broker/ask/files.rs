@@ -123,10 +123,12 @@ impl FileDesk {
         desk.jobs.is_none() || !matches!(desk.known.get(sought), Some(Known::Looking))
     }
 
-    /// What is known. If nothing is, it is found out; `None` if nobody does.
+    /// What is known. If nothing is, it is found out; `None` if there is no room for that.
     fn look(&self, sought: &Sought, note: impl FnOnce() -> Note) -> Option<Known> {
         let mut desk = lock(&self.0);
-        let jobs = desk.jobs.clone()?;
+        let Some(jobs) = desk.jobs.clone() else {
+            return Some(Known::Nothing(Instant::now()));
+        };
         match desk.known.get(sought) {
             Some(Known::Nothing(since)) if since.elapsed() >= HOLDS => {}
             Some(known) => return Some(known.clone()),
