@@ -78,17 +78,13 @@ struct Holder {
 }
 
 impl Holder {
-    fn settle(
-        socket: Fd,
-        user: Option<Fd>,
-        domain: Fd,
-    ) -> core::result::Result<Self, Failure> {
+    fn settle(socket: Fd, user: Option<Fd>, domain: Fd) -> core::result::Result<Self, Failure> {
         if let Some(user) = user {
             kernel::enter_namespace(user, kernel::CLONE_NEWUSER).during(Step::Enter, 2)?;
             kernel::own_mounts().during(Step::Enter, 3)?;
         }
-        let own = kernel::open(kernel::AT_FDCWD, c!("/proc/self/ns/mnt"), 0, 0)
-            .during(Step::Enter, 1)?;
+        let own =
+            kernel::open(kernel::AT_FDCWD, c!("/proc/self/ns/mnt"), 0, 0).during(Step::Enter, 1)?;
         // After the user namespace, whose change takes it back.
         kernel::prctl(privileges::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)
             .during(Step::Clone, 4)?;

@@ -4,10 +4,7 @@ use crate::{During, Failure, kernel, text::Text, wire::Step};
 use kernel::{CStr, Errno, Fd, Result};
 
 /// A user namespace that maps one disk owner to one host user, held by its descriptor alone.
-pub(crate) fn make_map(
-    owner: [u64; 2],
-    host_uid: u64,
-) -> core::result::Result<Fd, Failure> {
+pub(crate) fn make_map(owner: [u64; 2], host_uid: u64) -> core::result::Result<Fd, Failure> {
     let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER, None).during(Step::Clone, 2)?
     else {
         // Waits to be killed: the descriptor keeps the namespace, not the process.
@@ -15,8 +12,7 @@ pub(crate) fn make_map(
             let _ = kernel::poll(&mut [], None);
         }
     };
-    let opened = write_maps(pid, owner, [host_uid; 2], false)
-        .and_then(|()| open(pid, b"user"));
+    let opened = write_maps(pid, owner, [host_uid; 2], false).and_then(|()| open(pid, b"user"));
     kernel::pidfd_kill(pidfd);
     kernel::close(pidfd);
     opened.during(Step::MapIds, 1)
@@ -24,7 +20,12 @@ pub(crate) fn make_map(
 
 /// Maps one user and one group. Without privilege the kernel wants `setgroups` denied first
 /// (user_namespaces(7), CVE-2014-8989).
-pub(crate) fn write_maps(pid: i32, inside: [u64; 2], outside: [u64; 2], deny_setgroups: bool) -> Result<()> {
+pub(crate) fn write_maps(
+    pid: i32,
+    inside: [u64; 2],
+    outside: [u64; 2],
+    deny_setgroups: bool,
+) -> Result<()> {
     if deny_setgroups {
         write_proc(pid, b"setgroups", b"deny")?;
     }
