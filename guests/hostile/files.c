@@ -621,6 +621,54 @@ int attack_path_dotdot_grant(void)
 	return spill_path(need("target"));
 }
 
+/* ---- what a policy hides in a folder that it grants ---- */
+
+/* By its name, by other ways to its folder, by another name for it, and by taking away what hides it. */
+static int find_hidden(const char *target)
+{
+	char folder[4096], moved[4096];
+	const char *name = strrchr(target, '/') + 1;
+	snprintf(folder, sizeof folder, "%.*s", (int)(name - target - 1), target);
+	snprintf(moved, sizeof moved, "%s-moved", folder);
+	const char *ways[] = { "%s", "/proc/self/root%s", "/..%s", "/proc/1/root%s" };
+	for (int i = 0; i < 4; i++) {
+		char path[8192];
+		snprintf(path, sizeof path, ways[i], target);
+		if (spill_path(path) == DONE)
+			return DONE;
+	}
+	int inside = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (spill_below(inside, name) == DONE
+	    || spill_below(inside, PATH_OF("../%s/%s", strrchr(folder, '/') + 1, name)) == DONE
+	    || spill_path(PATH_OF("/proc/self/fd/%d/%s", inside, name)) == DONE)
+		return DONE;
+	if (chdir(folder) == 0 && spill_path(PATH_OF("/proc/self/cwd/%s", name)) == DONE)
+		return DONE;
+	const char *other = PATH_OF("%s/other-name", argument("scratch") ? argument("scratch") : "/tmp");
+	if ((link(target, other) == 0 || symlink(target, other) == 0) && spill_path(other) == DONE)
+		return DONE;
+	umount2(target, MNT_DETACH);
+	umount2(folder, MNT_DETACH);
+	unlink(target);
+	if (spill_path(target) == DONE)
+		return DONE;
+	if (rename(target, PATH_OF("%s-moved", target)) == 0 && spill_path(PATH_OF("%s-moved", target)) == DONE)
+		return DONE;
+	if (rename(folder, moved) == 0 && spill_path(PATH_OF("%s/%s", moved, name)) == DONE)
+		return DONE;
+	return refused("open");
+}
+
+int attack_hidden_file(void)
+{
+	return find_hidden(need("target"));
+}
+
+int attack_hidden_folder(void)
+{
+	return find_hidden(need("target"));
+}
+
 /* ---- a grant to read is not one to change ---- */
 
 int attack_read_only_write(void)

@@ -21,6 +21,7 @@ mod cli {
     pub(crate) mod grant;
     pub(crate) mod grant_files;
     pub(crate) mod guard;
+    pub(crate) mod hide;
     pub(crate) mod hints;
     pub(crate) mod init;
     pub(crate) mod jobs;
@@ -86,6 +87,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("grant", cli::grant::CASES),
     ("grant_files", cli::grant_files::CASES),
     ("guard", cli::guard::CASES),
+    ("hide", cli::hide::CASES),
     ("hints", cli::hints::CASES),
     ("init", cli::init::CASES),
     ("jobs", cli::jobs::CASES),

@@ -114,6 +114,18 @@ pub enum Contradiction {
         /// Its other name there.
         other: PathBuf,
     },
+    /// A path that is hidden, and a grant at it or below.
+    #[error(
+        "{} is hidden, and {} is granted: drop one of them",
+        quote_path(hidden),
+        quote_path(grant)
+    )]
+    HiddenGrant {
+        /// The hidden path inside the domain.
+        hidden: PathBuf,
+        /// What else the policy says of a path there.
+        grant: PathBuf,
+    },
     /// A network grant, or two.
     #[error(transparent)]
     Network(#[from] NetworkContradiction),

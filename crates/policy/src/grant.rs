@@ -4,6 +4,7 @@ mod env;
 mod env_file;
 mod file;
 mod network;
+mod pattern;
 
 pub use env::EnvGrant;
 pub use env_file::{EnvFileError, EnvFileProblem, parse_env_file};
@@ -12,6 +13,7 @@ pub use network::{
     ConnectGrant, HostName, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Transport,
     UnixGrant,
 };
+pub use pattern::Pattern;
 
 use std::{collections::BTreeSet, path::PathBuf};
 

@@ -22,7 +22,7 @@ pub struct PolicyLayer {
     pub guard: Option<bool>,
     /// `cwd`, `--cwd`: a path inside the domain.
     pub cwd: Option<PathBuf>,
-    /// `grants.{read,read-if-there,write,exec,ipc,protect}` and their flags.
+    /// `grants.{read,read-if-there,write,exec,ipc,protect,hide}` and their flags.
     pub files: Vec<FileGrant>,
     /// `grants.env`, `--env`.
     pub env: Vec<EnvGrant>,

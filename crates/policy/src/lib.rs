@@ -52,8 +52,8 @@ pub mod value;
 pub use contradiction::{Contradiction, NetworkContradiction};
 pub use grant::{
     Access, ConnectGrant, DeviceGrant, EnvFileError, EnvFileProblem, EnvGrant, FileGrant, Grants,
-    HostName, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Profile, Transport,
-    UnixGrant, parse_env_file,
+    HostName, HostPattern, IpNetwork, ListenAddress, ListenGrant, Pattern, Ports, Profile,
+    Transport, UnixGrant, parse_env_file,
 };
 pub use layer::PolicyLayer;
 pub use limit::Limits;

@@ -26,6 +26,8 @@ pub enum Capability {
     Seccomp,
     /// A host user id that no other domain and no person has (only root can give one).
     Uid,
+    /// `grants.hide`.
+    Hide,
     /// `limits.memory`.
     Memory,
     /// `limits.cpu`.
@@ -42,6 +44,7 @@ words!(Capability, "capability", {
     Landlock => "landlock",
     Seccomp => "seccomp",
     Uid => "uid",
+    Hide => "hide",
     Memory => "memory",
     Cpu => "cpu",
     Processes => "processes",

@@ -139,8 +139,22 @@ pub trait Host {
     /// Where a symlink points; `None` if the path is not one.
     fn link(&self, path: &Path) -> Option<PathBuf>;
 
-    /// What lies in a folder, sorted by name; nothing if it can't be read.
-    fn entries(&self, folder: &Path) -> Vec<Entry>;
+    /// What lies in a folder, sorted by name.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's answer.
+    fn list(&self, folder: &Path) -> rustix::io::Result<Vec<Entry>>;
+
+    /// The same; nothing if it can't be read.
+    fn entries(&self, folder: &Path) -> Vec<Entry> {
+        self.list(folder).unwrap_or_default()
+    }
+
+    /// How many names a file has (hard links).
+    fn names(&self, _path: &Path) -> u64 {
+        1
+    }
 
     /// Whether everybody on the host may read what lies in a folder, however deep. What links lead to is elsewhere.
     fn is_open_to_all(&self, folder: &Path) -> bool;
@@ -240,19 +254,29 @@ impl Host for ThisHost {
         Some(path_from(&target))
     }
 
-    fn entries(&self, folder: &Path) -> Vec<Entry> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let told = entries.map(|entry| Entry {
-            name: entry.file_name(),
-            kind: match entry.file_type() {
-                Ok(kind) if kind.is_symlink() => EntryKind::Link,
-                Ok(kind) if kind.is_dir() => EntryKind::Folder,
-                _ => EntryKind::File,
-            },
+    fn list(&self, folder: &Path) -> rustix::io::Result<Vec<Entry>> {
+        let told = std::fs::read_dir(folder).and_then(|entries| {
+            let told = entries.map(|entry| {
+                let entry = entry?;
+                Ok(Entry {
+                    name: entry.file_name(),
+                    kind: match entry.file_type() {
+                        Ok(kind) if kind.is_symlink() => EntryKind::Link,
+                        Ok(kind) if kind.is_dir() => EntryKind::Folder,
+                        _ => EntryKind::File,
+                    },
+                })
+            });
+            told.collect::<std::io::Result<Vec<_>>>()
         });
-        let mut entries: Vec<_> = told.collect();
+        let mut entries =
+            told.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         entries.sort_unstable();
-        entries
+        Ok(entries)
+    }
+
+    fn names(&self, path: &Path) -> u64 {
+        rustix::fs::lstat(path).map_or(1, |stat| stat.st_nlink)
     }
 
     fn is_open_to_all(&self, folder: &Path) -> bool {

@@ -197,6 +197,12 @@ pub enum LaunchError {
         #[source]
         errno: Errno,
     },
+    #[error("host: {what} cannot be held: {errno}{}", hide_advice(*errno))]
+    Hide {
+        what: String,
+        #[source]
+        errno: Errno,
+    },
     #[error("policy: the guest's working directory {} cannot be entered: {errno}; see --cwd", path.display())]
     ChangeDirectory {
         path: PathBuf,
@@ -307,6 +313,14 @@ impl LaunchError {
                     errno,
                 }
             }
+            Step::Hide => Self::Hide {
+                what: plan
+                    .steps
+                    .get(item)
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+                errno,
+            },
             Step::BoundQuotas => Self::BoundQuotas { errno },
             Step::ReopenStream => Self::ReopenInput { errno },
             Step::PairStreams => Self::PairStreams { errno },
@@ -320,6 +334,17 @@ fn watched(plan: &Plan, item: usize) -> PathBuf {
     match plan.steps.get(item) {
         Some(steps::Step::Watch { target }) => target.clone(),
         _ => PathBuf::new(),
+    }
+}
+
+fn hide_advice(errno: Errno) -> &'static str {
+    match errno {
+        Errno::NODEV => "; this kernel has no overlayfs: modprobe overlay",
+        Errno::PERM | Errno::INVAL => {
+            "; to hide in a folder that is read takes an overlay in a user namespace: Linux 5.11, as root 5.19, and a file system \
+             that overlayfs can lie over"
+        }
+        _ => "",
     }
 }
 

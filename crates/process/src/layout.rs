@@ -19,6 +19,7 @@ mod arrangement;
 mod bare;
 mod grow;
 mod guard;
+mod hide;
 mod resolve;
 mod root;
 
@@ -43,6 +44,8 @@ enum MountPoint {
     Own,
     /// Read-only although the folder around it is writable; it may not exist yet.
     Protected,
+    /// Nothing is there for the guest, whatever lies at this path of the host's.
+    Hidden(PathBuf),
     /// Executable although the folder around it is writable.
     Executable,
 }
@@ -72,6 +75,8 @@ pub(crate) enum Place {
     None,
     /// Something that the domain has of its own, or a folder that leads to what it has.
     Own,
+    /// Nothing, whatever the host has there: it is hidden.
+    Hidden,
     /// The system, which every guest may read.
     System,
     /// What was granted.
@@ -101,6 +106,10 @@ pub(crate) struct Layout {
     formerly: Vec<HostPath>,
     /// Git's own files are kept from the guest.
     keeps_git: bool,
+    /// Patterns of what is hidden.
+    patterns: usize,
+    /// What is hidden and may be seen after all.
+    unheld: Vec<(PathBuf, hide::Unheld)>,
 }
 
 impl Layout {
@@ -174,7 +183,7 @@ impl Layout {
     pub(crate) fn is_read_only(&self, guest: &Path) -> bool {
         match self.nearest(guest.ancestors()) {
             Some((_, MountPoint::Host(host))) => !host.writable,
-            Some((_, MountPoint::Protected)) => true,
+            Some((_, MountPoint::Protected | MountPoint::Hidden(_))) => true,
             _ => false,
         }
     }
@@ -188,6 +197,7 @@ impl Layout {
             },
             Some((_, MountPoint::Host(_))) => Place::System,
             Some((_, MountPoint::Protected)) => Place::Granted { writable: false },
+            Some((_, MountPoint::Hidden(_))) => Place::Hidden,
             Some(_) => Place::Own,
             None if self.is_of_the_domain(path) => Place::Own,
             None => Place::None,
@@ -329,7 +339,7 @@ impl Layout {
                     let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
                     Some(Some(join(&host.found.canonical, rest)))
                 }
-                Some(MountPoint::Private | MountPoint::Own) => Some(None),
+                Some(MountPoint::Private | MountPoint::Own | MountPoint::Hidden(_)) => Some(None),
                 _ => None,
             })?
     }

@@ -41,6 +41,43 @@ pub enum PlanError {
         "host: /proc is not mounted here, and palisade cannot tell what lies at a path without it: mount -t proc proc /proc"
     )]
     NoProc,
+    #[error(
+        "policy: nothing can be hidden at {}: it lies in no folder that is granted; a path is hidden as the guest sees it",
+        guest.display()
+    )]
+    NothingToHide { guest: PathBuf },
+    #[error("policy: {} cannot be hidden: {why}; --allow-degraded hide accepts that", guest.display())]
+    CannotHide { guest: PathBuf, why: &'static str },
+    #[error("policy: {} is hidden, and {} lies there: drop one of them", guest.display(), grant.display())]
+    HidesGrant { guest: PathBuf, grant: PathBuf },
+    #[error(
+        "policy: {} cannot be hidden: {} is a symlink; hide what it leads to, and leave the link",
+        guest.display(), link.display()
+    )]
+    HideBehindLink { guest: PathBuf, link: PathBuf },
+    #[error(
+        "policy: {} is hidden, and the guest sees the same as {}: hide that too, or drop the grant",
+        guest.display(), other.display()
+    )]
+    SeenByAnotherName { guest: PathBuf, other: PathBuf },
+    #[error(
+        "policy: nothing can be hidden in {}: something is mounted in it on the host, at {}; grant what the guest needs of it apart",
+        guest.display(), mount.display()
+    )]
+    HidesAmongMounts { guest: PathBuf, mount: PathBuf },
+    #[error("policy: {} cannot be looked through for what is hidden: {errno}", path.display())]
+    CannotLookThrough {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error(
+        "policy: what is granted holds more than {most} files and folders, too many to look through for a pattern of --hide: name \
+         paths, or grant less"
+    )]
+    TooMuchToLookThrough { most: usize },
+    #[error("policy: more than {most} paths are hidden: hide the folders around them")]
+    HidesTooMuch { most: usize },
     #[error("policy: {} is a device: grant it with --device {}", path.display(), path.display())]
     IsADevice { path: PathBuf },
     #[error("policy: {} is not a socket: --connect unix:PATH takes the path of one that a server listens at", path.display())]

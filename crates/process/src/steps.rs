@@ -72,6 +72,24 @@ pub enum Step {
         /// Attributes to take away.
         clear: Attributes,
     },
+    /// Names at which nothing is found lie over a folder that is mounted for reading (overlayfs).
+    Hide {
+        /// The folder.
+        target: PathBuf,
+        /// The folders in it that lead to them, and its own, each with its permission bits.
+        folders: Vec<(PathBuf, u32)>,
+        /// The names, from there on.
+        names: Vec<PathBuf>,
+        /// What can't be done through the mount.
+        attributes: Attributes,
+    },
+    /// Something empty and read-only lies over what is there.
+    Cover {
+        /// The path.
+        target: PathBuf,
+        /// A folder rather than a file.
+        folder: bool,
+    },
     /// From now on it is noticed when somebody outside moves what lies at a path, which the next mount is
     /// to stand on.
     Watch {

@@ -217,6 +217,10 @@ fn refuse_access(grant: &FileGrant) -> Result<(), ReachError> {
             "protected places",
             "grant the folders beside them for writing, and not what holds them",
         ),
+        Access::Hide => not_offered(
+            "hidden places",
+            "grant the folders beside them, and not what holds them",
+        ),
         Access::Exec => not_offered("files to execute", "leave it out"),
         Access::Ipc => not_offered("sockets and FIFOs of its own", "leave it out"),
     }

@@ -189,6 +189,7 @@ pub const ROWS: &[Row] = &[
     (MODULES, "memory, files and output past the limits", "W C"),
     (MODULES, "time, with and without calls", "B C"),
     (TOGETHER, "sockets that another guest passes on", "B S"),
+    (FILES, "what a policy hides in a folder that it grants", "N"),
 ];
 
 /// Rows without an attack of their own, and why.

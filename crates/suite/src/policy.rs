@@ -94,6 +94,8 @@ pub enum Grant {
     Ipc(&'static str),
     /// Keep this path inside a writable grant as it is, or absent.
     Protect(&'static str),
+    /// Keep this path inside a grant from the guest.
+    Hide(&'static str),
     /// What git executes in a writable grant is the guest's.
     NoGuard,
     /// `NAME=VALUE`.

@@ -49,7 +49,7 @@ cases![
 ];
 
 /// Says what each line of its input comes to.
-const EVALUATES: &str = "
+pub(super) const EVALUATES: &str = "
 import errno, os, socket, stat, subprocess, sys
 kept = []
 def keeps(path): kept.append(open(path)); return 'kept'
@@ -61,16 +61,16 @@ for line in sys.stdin:
 ";
 
 impl Guest {
-    fn evaluates(&mut self, expression: &str) -> String {
+    pub(super) fn evaluates(&mut self, expression: &str) -> String {
         self.says(&format!("{expression}\n"));
         self.hears()
     }
 
-    fn reads(&mut self, path: &str) -> String {
+    pub(super) fn reads(&mut self, path: &str) -> String {
         self.evaluates(&format!("open({path:?}).read()"))
     }
 
-    fn writes(&mut self, path: &str) -> String {
+    pub(super) fn writes(&mut self, path: &str) -> String {
         self.evaluates(&format!("writes({path:?})"))
     }
 }

@@ -182,6 +182,14 @@ fn find_ungrantable(
             },
         ),
         (
+            has(Access::Hide),
+            "`hide` grants",
+            match is_filter {
+                true => NO_FILES,
+                false => "grant the folders beside them, and not what holds them",
+            },
+        ),
+        (
             is_filter && grants.cwd.is_some(),
             "a working directory",
             NO_FILES,

@@ -78,6 +78,6 @@ fn bind(grant: &FileGrant) -> Vec<OsString> {
         Access::Read | Access::ReadIfThere => words("--ro-bind", &grant.host),
         Access::Write => words("--bind", &grant.host),
         // Nothing to mount over a path that does not exist, and no executable or IPC rule to ask for.
-        Access::Protect | Access::Exec | Access::Ipc => Vec::new(),
+        Access::Protect | Access::Hide | Access::Exec | Access::Ipc => Vec::new(),
     }
 }

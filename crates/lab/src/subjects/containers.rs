@@ -227,7 +227,7 @@ fn grant_mount(grant: &FileGrant) -> Option<Value> {
     let access = match grant.access {
         Access::Read | Access::ReadIfThere => "ro",
         Access::Write => "rw",
-        Access::Protect | Access::Exec | Access::Ipc => return None,
+        Access::Protect | Access::Hide | Access::Exec | Access::Ipc => return None,
     };
     Some(bind(&grant.host, grant.guest_path(), access))
 }

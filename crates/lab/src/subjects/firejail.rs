@@ -69,7 +69,7 @@ fn grant_flags(grant: &FileGrant) -> Vec<OsString> {
     let flags = match grant.access {
         Access::Read | Access::ReadIfThere => ["--whitelist", "--read-only"],
         Access::Write => ["--whitelist", "--read-write"],
-        Access::Protect | Access::Exec | Access::Ipc => return Vec::new(),
+        Access::Protect | Access::Hide | Access::Exec | Access::Ipc => return Vec::new(),
     };
     flags.map(|flag| joined(flag, &grant.host)).into()
 }

@@ -198,6 +198,7 @@ fn grant_flag(grant: &FileGrant) -> [OsString; 2] {
         Access::Exec => "--exec",
         Access::Ipc => "--ipc",
         Access::Protect => "--protect",
+        Access::Hide => "--hide",
     };
     let mut paths = path_text(&grant.host);
     if let Some(guest) = &grant.guest {

@@ -81,7 +81,7 @@ fn grant_flag(grant: &FileGrant) -> Vec<OsString> {
     match grant.access {
         Access::Read | Access::ReadIfThere => words("--fs-read"),
         Access::Write => [words("--fs-read"), words("--fs-write")].concat(),
-        Access::Protect | Access::Exec | Access::Ipc => Vec::new(),
+        Access::Protect | Access::Hide | Access::Exec | Access::Ipc => Vec::new(),
     }
 }
 

@@ -117,6 +117,12 @@ impl Builder {
         self.grant(Access::Protect, path.as_ref(), None)
     }
 
+    /// Keeps a path from a guest that sees the folder around it: nothing is there. The path is the guest's, and may be a pattern
+    /// such as `/work/**/*.pem` ([`palisade_policy::Pattern`]).
+    pub fn hide(self, path: impl AsRef<Path>) -> Self {
+        self.grant(Access::Hide, path.as_ref(), None)
+    }
+
     /// Lets the guest execute what it writes below a writable path. The path is the guest's.
     pub fn exec(self, path: impl AsRef<Path>) -> Self {
         self.grant(Access::Exec, path.as_ref(), None)

@@ -26,6 +26,7 @@ pub(crate) fn find_contradiction(grants: &Grants, limits: &Limits) -> Found {
         .or_else(|| find_double_socket(grants))
         .or_else(|| find_rule_without_effect(files))
         .or_else(|| find_second_name(files))
+        .or_else(|| find_hidden(grants))
         .or_else(|| find_in_network(grants).map(Contradiction::Network))
         .or_else(|| find_small_limit(limits))
 }
@@ -186,7 +187,9 @@ fn find_double_socket(grants: &Grants) -> Found {
 
 /// Exec, ipc and protect at a place where nothing may be written, and protect of a whole grant.
 fn find_rule_without_effect(files: &[FileGrant]) -> Found {
-    let mut rules = files.iter().filter(|file| !file.access.maps_host_path());
+    let needs_writing =
+        |file: &&FileGrant| !file.access.maps_host_path() && file.access != Access::Hide;
+    let mut rules = files.iter().filter(needs_writing);
     rules.find_map(|rule| {
         let path = rule.guest_path();
         if !is_granted_writable(files, path) {
@@ -212,6 +215,26 @@ fn find_second_name(files: &[FileGrant]) -> Found {
         Some(Contradiction::ProtectedOnce {
             path: path.to_path_buf(),
             other,
+        })
+    })
+}
+
+/// Something said of a path at which nothing is, or below. What patterns find is known on a machine only.
+fn find_hidden(grants: &Grants) -> Found {
+    let (hidden, others): (Vec<_>, Vec<_>) = grants
+        .files
+        .iter()
+        .partition(|file| file.access == Access::Hide);
+    let named = others.into_iter().map(FileGrant::guest_path);
+    let sockets = sockets(grants).map(UnixGrant::guest_path);
+    let cwd = grants.cwd.as_deref();
+    let mut said = named.chain(sockets).chain(cwd);
+    said.find_map(|path| {
+        let mut hidden = hidden.iter().map(|file| file.guest_path());
+        let hidden = hidden.find(|hidden| path.starts_with(hidden))?;
+        Some(Contradiction::HiddenGrant {
+            hidden: hidden.to_path_buf(),
+            grant: path.to_path_buf(),
         })
     })
 }

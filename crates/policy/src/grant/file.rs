@@ -13,14 +13,14 @@ use crate::value::{
 
 /// One path and what may be done with it.
 ///
-/// `Read`, `ReadIfThere` and `Write` bring a host path into the domain. `Exec`, `Ipc` and `Protect` change what
+/// `Read`, `ReadIfThere` and `Write` bring a host path into the domain. `Exec`, `Ipc`, `Protect` and `Hide` change what
 /// may be done at a place that is already there: they name it as the *guest* sees it, in `host`,
-/// and have no `guest`. [`FileGrant::guest_path`] is right for all six.
+/// and have no `guest`. [`FileGrant::guest_path`] is right for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileGrant {
     /// What may be done.
     pub access: Access,
-    /// The path on the host (see above for `Exec`, `Ipc`, `Protect`), absolute, not yet resolved.
+    /// The path on the host (see above for the others), absolute, not yet resolved.
     pub host: PathBuf,
     /// The path inside the domain where it differs from `host`.
     pub guest: Option<PathBuf>,
@@ -49,6 +49,8 @@ pub enum Access {
     Write,
     /// Keep read-only inside a writable folder, also when it does not exist yet.
     Protect,
+    /// Nothing is there for the guest, inside a granted folder. The path may be a [pattern](crate::Pattern).
+    Hide,
     /// Files below this writable path may be executed too.
     Exec,
     /// Sockets and FIFOs may be created below this writable path.
@@ -60,6 +62,7 @@ words!(Access, "access", {
     ReadIfThere => "read-if-there",
     Write => "write",
     Protect => "protect",
+    Hide => "hide",
     Exec => "exec",
     Ipc => "ipc",
 });
@@ -77,6 +80,7 @@ impl Access {
             Self::ReadIfThere => const { &mapping("read-if-there grant") },
             Self::Write => const { &mapping("write grant") },
             Self::Protect => const { &guest_path("protect path") },
+            Self::Hide => const { &HIDDEN },
             Self::Exec => const { &guest_path("exec path") },
             Self::Ipc => const { &guest_path("ipc path") },
         }
@@ -91,6 +95,12 @@ const fn mapping(noun: &'static str) -> ValueKind {
 const fn guest_path(noun: &'static str) -> ValueKind {
     ValueKind::of_form(noun, "one path as the guest sees it", ".git/hooks")
 }
+
+const HIDDEN: ValueKind = ValueKind::of_form(
+    "hide path",
+    "one path as the guest sees it, in which `*`, `?` and `**` stand for other names",
+    "./**/*.pem",
+);
 
 /// A device node, such as `/dev/fuse`, or the set named `pts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +126,7 @@ impl ValueKind {
 }
 
 impl FileGrant {
-    /// Parses `PATH[:GUEST]` (`PATH` alone for exec, ipc and protect). A relative PATH is joined
+    /// Parses `PATH[:GUEST]` (`PATH` alone for those that name it as the guest sees it). A relative PATH is joined
     /// to `base`, which should be absolute and free of symlinks. `\:` is a colon within a name and
     /// `\\` a backslash; before any other character a backslash is itself.
     ///

@@ -232,7 +232,7 @@ fn unknown_keys_are_shown_with_their_line() {
     2 | "🦀\n" = 1
       | ^^^^^^
       |
-      = help: known: read, read-if-there, write, protect, exec, ipc, env, env-file, device, connect, listen
+      = help: known: read, read-if-there, write, protect, hide, exec, ipc, env, env-file, device, connect, listen
     "#);
 }
 

@@ -191,6 +191,8 @@ pub const GRANTS: &[Setting] = &[
     files!(Write, "PATH[:GUEST]", "Let the guest read and write a file or folder").with_short('w'),
     files!(Protect, "PATH",
         "Keep a path inside a writable folder as it is, even if it does not exist yet"),
+    files!(Hide, "PATH",
+        "Keep a path, or what a pattern such as **/*.pem finds, from a guest that sees the folder around it"),
     files!(Exec, "PATH", "Let the guest execute what it writes below a writable path"),
     files!(Ipc, "PATH", "Let the guest make sockets and FIFOs below a writable path"),
     setting(

@@ -108,7 +108,7 @@ mod tests {
         for word in WallKind::ALL {
             assert_eq!(word.to_string().parse(), Ok(*word));
         }
-        assert_eq!(Access::ALL.len(), 6);
+        assert_eq!(Access::ALL.len(), 7);
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let error = "Java".parse::<Profile>().unwrap_err();
         insta::assert_snapshot!(error, @"`Java` is not a valid profile: there is no such name; did you mean `java`? (known: java, python, node, rust, go, maven, git, chromium, palisade)");
         let error = "cpu_time".parse::<Capability>().unwrap_err();
-        insta::assert_snapshot!(error, @"`cpu_time` is not a valid capability: there is no such name; did you mean `cpu-time`? (known: namespaces, network, landlock, seccomp, uid, memory, cpu, processes, cpu-time)");
+        insta::assert_snapshot!(error, @"`cpu_time` is not a valid capability: there is no such name; did you mean `cpu-time`? (known: namespaces, network, landlock, seccomp, uid, hide, memory, cpu, processes, cpu-time)");
         let error = "vm".parse::<WallKind>().unwrap_err();
         insta::assert_snapshot!(error, @"`vm` is not a valid wall: there is no such name; known: process, wasm");
     }

@@ -192,7 +192,7 @@ fn sort(layout: &Layout, path: &Path, wanted: Use) -> Sorted {
         Place::Own if layout.is_of_the_domain(path) => Sorted::Had,
         Place::Own if wanted == Use::Make => Sorted::Made,
         Place::Own => Sorted::Own,
-        Place::None => Sorted::Missed,
+        Place::Hidden | Place::None => Sorted::Missed,
     }
 }
 

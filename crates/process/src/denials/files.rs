@@ -275,6 +275,7 @@ impl<'a> Look<'a> {
             }
             Place::System => Ok(None),
             Place::Granted { .. } => self.through_link(path, asked),
+            Place::Hidden => self.hidden(path, asked),
             Place::Own | Place::None => self.absent(path, asked),
         }
     }
@@ -377,6 +378,22 @@ impl<'a> Look<'a> {
             asked,
             reason: reason.into(),
             grant,
+        }))
+    }
+
+    /// Of what the host has and the guest does not find.
+    fn hidden(&self, path: &Path, asked: Asked) -> Result<Option<Lost>, Missed> {
+        let Some(host) = self.layout.hidden_on_host(path) else {
+            return Ok(None);
+        };
+        let found = self.target(&host, &asked)?;
+        Ok(found.map(|found| Lost {
+            path: host,
+            kind: found.kind,
+            asked,
+            reason: "it is hidden".into(),
+            grant: None,
+            probe: false,
         }))
     }
 

@@ -292,7 +292,7 @@ impl Host for Table {
         self
     }
 
-    fn entries(&self, folder: &Path) -> Vec<Entry> {
+    fn list(&self, folder: &Path) -> rustix::io::Result<Vec<Entry>> {
         let entries = self.entries.iter();
         let entries = entries.filter(|(path, _)| path.parent() == Some(folder));
         let told = entries.filter_map(|(path, entry)| {
@@ -305,7 +305,7 @@ impl Host for Table {
                 },
             })
         });
-        told.collect()
+        Ok(told.collect())
     }
 
     fn is_open_to_all(&self, folder: &Path) -> bool {

@@ -327,6 +327,22 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: 
                 .u32(clear.bits())
                 .path(target);
         }
+        Step::Hide {
+            target,
+            folders,
+            names,
+            attributes,
+        } => {
+            writer.u32(op::HIDE).path(target).u32(attributes.bits());
+            writer.u32(folders.len() as u32);
+            for (folder, mode) in folders {
+                writer.path(folder).u32(*mode);
+            }
+            writer.texts(names.iter().map(|name| name.as_os_str()));
+        }
+        Step::Cover { target, folder } => {
+            writer.u32(op::COVER).path(target).u32((*folder).into());
+        }
         Step::Watch { target } => {
             let folder = target.parent().unwrap_or(target);
             writer.u32(op::WATCH).path(target).path(folder);

@@ -81,6 +81,7 @@ impl Layout {
                 Ok(())
             }
             MountPoint::Protected => self.protect(arrangement, host, guest),
+            MountPoint::Hidden(_) => self.cover(arrangement, host, guest),
             MountPoint::Executable => self.make_executable(arrangement, host, guest),
         }
     }
@@ -148,7 +149,7 @@ impl Layout {
             is_own_place,
             target: guest.into(),
         });
-        Ok(())
+        self.lay_over(arrangement, host, guest, source)
     }
 
     /// Whether the guest could do more there if the mount were lost. A socket's server may make it anew
@@ -227,6 +228,22 @@ impl Layout {
         }
     }
 
+    /// Hides a path in a folder that is written to. What is hidden in one that is read lies over that as a whole.
+    fn cover(
+        &self,
+        arrangement: &mut Arrangement,
+        host: &dyn Host,
+        guest: &Path,
+    ) -> Result<(), PlanError> {
+        match self.granted(guest) {
+            Some((outer, source)) if source.writable => {
+                let outer = outer.to_path_buf();
+                self.protect_on_host(arrangement, host, guest, &outer)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Walks down from the writable folder: what exists is held in place, the first thing that does
     /// not exist is kept from coming into being by an empty placeholder.
     fn protect_on_host(
@@ -242,7 +259,10 @@ impl Layout {
             .collect();
         steps.reverse();
         for path in steps {
-            let on_host = self.host_path(path).unwrap_or_default();
+            let on_host = match self.mount_points.get(path) {
+                Some(MountPoint::Hidden(on_host)) => on_host.clone(),
+                _ => self.host_path(path).unwrap_or_default(),
+            };
             match host.find(&on_host) {
                 Ok(found) if found.canonical != on_host => {
                     return Err(PlanError::ProtectBehindLink {
@@ -254,6 +274,9 @@ impl Layout {
                     // Another domain's: held together, it goes with the last.
                     arrangement.hold(host, path, on_host, found.kind == Kind::Folder)?;
                     return Ok(());
+                }
+                Ok(found) if path == guest && self.is_hidden(guest) => {
+                    arrangement.cover(path, found.kind);
                 }
                 Ok(_) if path == guest => arrangement.protect(path),
                 Ok(_) if arrangement.pinned.insert(path.into()) => {

@@ -41,6 +41,15 @@ impl Arrangement {
         self.guarded.push(path.into());
     }
 
+    /// Something empty lies over what exists at a path of the host's.
+    pub(super) fn cover(&mut self, path: &Path, kind: Kind) {
+        self.steps.push(Step::Cover {
+            target: path.into(),
+            folder: kind == Kind::Folder,
+        });
+        self.guarded.push(path.into());
+    }
+
     /// A folder of the guest's that is to be there from the beginning.
     pub(super) fn make_on_host(
         &mut self,
@@ -100,7 +109,9 @@ impl Arrangement {
         let mut unwatched = all.clone();
         let steps = std::mem::take(&mut self.steps);
         for step in steps {
-            if let Step::Mount { target, .. } | Step::Remount { target, .. } = &step
+            if let Step::Mount { target, .. }
+            | Step::Remount { target, .. }
+            | Step::Cover { target, .. } = &step
                 && unwatched.remove(target)
             {
                 self.steps.push(Step::Watch {

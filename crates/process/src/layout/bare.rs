@@ -40,6 +40,9 @@ impl Layout {
                 MountPoint::Protected => {
                     return Err(needs_mounts("it is protected inside a writable folder"));
                 }
+                MountPoint::Hidden(_) => {
+                    return Err(needs_mounts("it is hidden inside a folder that is granted"));
+                }
                 MountPoint::Host(host) if host.found.canonical != *guest => {
                     return Err(needs_mounts("it has another path inside"));
                 }

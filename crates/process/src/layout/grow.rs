@@ -24,6 +24,8 @@ pub(crate) enum GrowError {
     IsExecuted(PathBuf),
     #[error("{} is protected", .0.display())]
     IsProtected(PathBuf),
+    #[error("{} is hidden from the guest", .0.display())]
+    IsHidden(PathBuf),
     #[error("{} is granted for writing, and a grant takes nothing away", .0.display())]
     TakesAway(PathBuf),
     #[error("{} lies below it, which the guest has already: name what it lacks", .0.display())]
@@ -149,7 +151,10 @@ impl Layout {
         let mut places = self.mount_points.keys().chain(self.ipc.iter());
         let below = places.find(|place| *place != guest && place.starts_with(guest));
         if let Some(below) = below {
-            return Err(GrowError::Covers(below.clone()));
+            return Err(match self.is_hidden(below) {
+                true => GrowError::IsHidden(below.clone()),
+                false => GrowError::Covers(below.clone()),
+            });
         }
         let own = || Err(GrowError::IsOfTheDomain(guest.into()));
         // Landlock lets the guest make sockets and FIFOs wherever it may in such a folder.
@@ -179,6 +184,7 @@ impl Layout {
             Some((place, MountPoint::Private)) if place == guest => own(),
             Some((_, MountPoint::Private)) | None => Ok(()),
             Some((_, MountPoint::Protected)) => Err(GrowError::IsProtected(guest.into())),
+            Some((_, MountPoint::Hidden(_))) => Err(GrowError::IsHidden(guest.into())),
             Some((_, MountPoint::Own | MountPoint::Executable)) => own(),
         }
     }
@@ -212,6 +218,7 @@ fn refuse_what_takes_a_start(grant: &FileGrant) -> Result<(), GrowError> {
         Access::Read | Access::Write => return Ok(()),
         Access::ReadIfThere => "what may be missing",
         Access::Protect => "--protect",
+        Access::Hide => "--hide",
         Access::Exec => "--exec",
         Access::Ipc => "--ipc",
     };

@@ -32,6 +32,8 @@ impl Layout {
             grows: false,
             formerly: Vec::new(),
             keeps_git: policy.grants.guard,
+            patterns: 0,
+            unheld: Vec::new(),
         };
         for folder in PRIVATE_FOLDERS {
             layout
@@ -51,6 +53,7 @@ impl Layout {
             .grants
             .files
             .iter()
+            .filter(|grant| grant.access != Access::Hide)
             .partition(|grant| grant.access != Access::Ipc);
         for grant in first.into_iter().chain(last) {
             layout.add_grant(grant, host)?;
@@ -62,6 +65,8 @@ impl Layout {
         }
         layout.hold_absent(policy);
         layout.yield_to_grants();
+        layout.add_hidden(policy, host)?;
+        layout.refuse_unheld(policy)?;
         layout.add_guards(policy, host);
         layout.find_root(policy, host);
         Ok(layout)
@@ -191,6 +196,8 @@ impl Layout {
                     }),
                 );
             }
+            // All the others are known before what is hidden in them is looked for.
+            Access::Hide => {}
             Access::Protect => drop(self.mount_points.insert(guest, MountPoint::Protected)),
             Access::Exec => {
                 self.mount_points

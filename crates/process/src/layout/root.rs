@@ -121,6 +121,8 @@ impl Layout {
         for step in &mut arrangement.steps {
             if let Step::Mount { target, .. }
             | Step::Remount { target, .. }
+            | Step::Hide { target, .. }
+            | Step::Cover { target, .. }
             | Step::Watch { target } = step
                 && !self.is_own(target)
             {
@@ -163,7 +165,7 @@ impl Layout {
     fn needed_below(&self, folder: &Path) -> Option<&Path> {
         let is_asked_for = |place: &MountPoint| match place {
             MountPoint::Host(source) => source.granted,
-            MountPoint::Protected | MountPoint::Executable => true,
+            MountPoint::Protected | MountPoint::Hidden(_) | MountPoint::Executable => true,
             MountPoint::Private | MountPoint::Own => false,
         };
         let mut below = self.mount_points.iter().filter(|(path, place)| {

@@ -18,6 +18,7 @@ pub(super) fn of_plan(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<En
         uid(plan),
     ];
     all.extend(protection(plan));
+    all.extend(hiding(plan));
     all.extend(limits(plan, policy, machine));
     all
 }
@@ -149,6 +150,27 @@ fn protection(plan: &Plan) -> Option<Enforcement> {
             "mounts hold them against the guest; moved or replaced outside, the domain ends a moment later",
         )
     })
+}
+
+/// What is not found in folders that are granted.
+fn hiding(plan: &Plan) -> Option<Enforcement> {
+    let counts = plan.layout()?.hidden_counts();
+    let is_asked_for = counts.paths + counts.patterns > 0;
+    let requested = match counts.patterns {
+        0 => format!("{} paths", counts.paths),
+        patterns => format!("{} paths, by {patterns} patterns and by name", counts.paths),
+    };
+    let (actual, mechanism) = match counts.is_unheld {
+        false => (
+            Level::Full,
+            "names of nothing over what is read; mounts over folders in what is written to",
+        ),
+        true => (
+            Level::Degraded,
+            "as found at the start; what comes to match a pattern or is put in the place of a file may be seen",
+        ),
+    };
+    is_asked_for.then(|| row(&Capability::Hide.to_string(), requested, actual, mechanism))
 }
 
 /// The wide bound that is there without a flag is told of where it may not hold.

@@ -227,6 +227,7 @@ impl Plan {
                     *set = *set | Attributes::NOEXEC;
                     *clear = clear.without(Attributes::NOEXEC);
                 }
+                Step::Hide { attributes, .. } => *attributes = *attributes | Attributes::NOEXEC,
                 Step::Show { set, .. } => *set = *set | Attributes::NOEXEC,
                 _ => {}
             }

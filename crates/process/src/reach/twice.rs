@@ -16,6 +16,7 @@ struct Part<'a> {
 impl Reach<'_> {
     /// Refuses such grants.
     pub(crate) fn refuse_second_names(&self) -> Result<(), PlanError> {
+        self.refuse_seen_names()?;
         if !self.layout.writes_to_host() {
             return Ok(());
         }
@@ -34,6 +35,37 @@ impl Reach<'_> {
             self.mounts.get_or_init(|| Mounts::new(mounts));
         }
         Ok(())
+    }
+
+    /// A hidden path that the guest sees by another name, or something in it.
+    fn refuse_seen_names(&self) -> Result<(), PlanError> {
+        if self.layout.hidden().next().is_some() {
+            self.read_mount_table()?;
+        }
+        for (guest, on_host) in self.layout.hidden() {
+            let at_it = self.find_inside(on_host, self.layout.host_mounts());
+            let mut at_it = at_it.into_iter();
+            let seen = at_it.find(|(shown, inside)| self.layout.is_uncovered(*shown, inside));
+            let seen = seen.map(|(_, inside)| inside);
+            if let Some(other) = seen.or_else(|| self.find_seen_below(on_host)) {
+                return Err(PlanError::SeenByAnotherName {
+                    guest: guest.into(),
+                    other,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A mount that shows something of what lies below a hidden path.
+    fn find_seen_below(&self, on_host: &Path) -> Option<PathBuf> {
+        let identity = self.identify(on_host);
+        let mut shown = self.parts(self.layout.host_mounts());
+        let seen = shown.find(|part| {
+            let names = self.names(&part.on_host);
+            !self.below(&names, on_host, identity).is_empty()
+        });
+        seen.map(|part| part.inside)
     }
 
     /// A protected path that the guest could change by another name.

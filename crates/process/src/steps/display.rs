@@ -64,6 +64,16 @@ impl fmt::Display for Raw<'_> {
                 )
             }
             Step::Remount { target, set, clear } => write_remount(formatter, target, *set, *clear),
+            Step::Hide { target, names, .. } => {
+                let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+                write!(
+                    formatter,
+                    "hide      in {}: {}",
+                    target.display(),
+                    names.join(", ")
+                )
+            }
+            Step::Cover { target, .. } => write!(formatter, "cover     {}", target.display()),
             Step::Watch { target } => write!(formatter, "watch     {}", target.display()),
             Step::Guard { targets } => {
                 let paths: Vec<_> = targets.iter().map(|path| path.to_string_lossy()).collect();

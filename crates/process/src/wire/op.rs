@@ -67,6 +67,11 @@ pub const PASSED: u32 = 26;
 /// Notice when what lies at a path is moved, before something is mounted on it: the path, the folder
 /// it lies in.
 pub const WATCH: u32 = 29;
+/// Lay names of nothing over a folder that is mounted: the folder, attributes; a count of folders in it, itself first, each a path
+/// below it and a mode; a count of names, each a path below it.
+pub const HIDE: u32 = 37;
+/// Lay something empty over what is there: the path; 1 for a folder, else 0.
+pub const COVER: u32 = 38;
 /// From here on end the domain when one of these is no mount any more: their paths, each a string
 /// behind their number.
 pub const GUARD: u32 = 30;

@@ -54,6 +54,7 @@ pub enum Step {
     ReopenStream = 43,
     PairStreams = 44,
     Enter = 45,
+    Hide = 46,
 }
 
 impl Step {
@@ -65,7 +66,7 @@ impl Step {
 }
 
 /// Each at its number.
-const STEPS: [Step; 46] = [
+const STEPS: [Step; 47] = [
     Step::Unknown,
     Step::Clone,
     Step::MapIds,
@@ -112,6 +113,7 @@ const STEPS: [Step; 46] = [
     Step::ReopenStream,
     Step::PairStreams,
     Step::Enter,
+    Step::Hide,
 ];
 
 const _: () = {

@@ -7,7 +7,7 @@ use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnEventfd};
 use crate::guests::Files as Guest;
 use crate::policy::Grant;
 use crate::policy::Grant::{
-    Cwd, Ipc, Limit, NoGuard, PolicyFile, Protect, Read, ReadAt, Write, WriteAt,
+    Cwd, Hide, Ipc, Limit, NoGuard, PolicyFile, Protect, Read, ReadAt, Write, WriteAt,
 };
 use crate::witness::{Course, Effect, FileKind, Trace, Witness};
 
@@ -298,6 +298,15 @@ pub(super) const fn row(guest: Guest) -> Attack {
         )
         .or_refused(),
 
+        Guest::HiddenFile => hidden(
+            &[Read("{paths}/glob"), Hide("{paths}/glob/secret")],
+            &[Read("{paths}/glob")],
+        ),
+        Guest::HiddenFolder => hidden(
+            &[Write("{paths}"), Hide("{paths}/glob")],
+            &[Write("{paths}")],
+        ),
+
         Guest::ReadOnlyWrite => {
             changed(Effect::Holds("{readable}/granted")).controlled_by(&[Write("{readable}")])
         }
@@ -305,6 +314,14 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::ReadOnlyLink => changed(Effect::Holds("{readable}/granted"))
             .controlled_at(&[Write("{readable}")], &["scratch={readable}"]),
     }
+}
+
+/// The secret lies in a folder that is granted, and is hidden there; the control does not hide it.
+const fn hidden(launch: &'static [Grant], control: &'static [Grant]) -> Attack {
+    Attack::new(99, Witness::Secret)
+        .launched(launch)
+        .told(&["target={paths}/glob/secret"])
+        .controlled_instead_by(control)
 }
 
 /// The launcher must not wait for what it was given; with no wall the guest opens it itself.

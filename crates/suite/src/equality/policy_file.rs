@@ -30,6 +30,7 @@ impl PolicyFile {
             FilledGrant::Exec(path) => self.grant("exec", path),
             FilledGrant::Ipc(path) => self.grant("ipc", path),
             FilledGrant::Protect(path) => self.grant("protect", path),
+            FilledGrant::Hide(path) => self.grant("hide", path),
             FilledGrant::NoGuard => self.head += "guard = false\n",
             FilledGrant::Env(entry) => self.grant("env", entry),
             FilledGrant::Connect(address) => self.grant("connect", address),

@@ -76,6 +76,7 @@ fn flags(grant: &FilledGrant) -> Vec<String> {
         FilledGrant::Exec(path) => pair("--exec", path),
         FilledGrant::Ipc(path) => pair("--ipc", path),
         FilledGrant::Protect(path) => pair("--protect", path),
+        FilledGrant::Hide(path) => pair("--hide", path),
         FilledGrant::NoGuard => vec!["--no-guard".to_owned()],
         FilledGrant::Env(entry) => pair("--env", entry),
         FilledGrant::Cwd(path) => pair("--cwd", path),

@@ -59,7 +59,13 @@ fn reads(policy: &Policy, view: &dyn View) -> String {
     if view.is_of_host() {
         told.push("some of /proc".to_owned());
     }
-    list(&told, "nothing of the host's")
+    list(&told, "nothing of the host's") + &hides(policy).unwrap_or_default()
+}
+
+/// What is kept from the guest in what it reads.
+fn hides(policy: &Policy) -> Option<String> {
+    let hidden = granted(policy, Access::Hide);
+    (!hidden.is_empty()).then(|| format!("; not {}", list(&hidden, "")))
 }
 
 fn writes(policy: &Policy, view: &dyn View) -> String {

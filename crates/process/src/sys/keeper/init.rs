@@ -5,6 +5,7 @@ mod confine;
 mod exec;
 mod guard;
 mod guest;
+mod hide;
 pub(crate) mod launch;
 mod meeting_places;
 mod observe;

@@ -1,7 +1,7 @@
 //! The launch message: its arrival and the walk through its instructions.
 
 use super::{
-    confine, guard, guest,
+    confine, guard, guest, hide,
     meeting_places::{self, MeetingPlaces},
     root, streams, terminal,
 };
@@ -310,6 +310,8 @@ fn perform_one(
         op::SHOW => root::show(reader, setup, item),
         op::PIVOT => root::pivot(reader, setup, item),
         op::MEETING_PLACES => meeting_places::look_up(reader, setup, item),
+        op::HIDE => hide::hide(reader, setup, item),
+        op::COVER => hide::cover(reader, setup, item),
         op::WATCH => guard::watch(reader, setup, item),
         op::GUARD => guard::begin(reader, setup, item),
         op::HOST_NAME => {

@@ -12,7 +12,7 @@ use kernel::{CStr, Errno, Fd, MountAttr, c};
 pub(crate) const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
 pub(crate) const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;
 
-fn root_of(setup: &Setup, item: u32) -> Result<Fd, Failure> {
+pub(crate) fn root_of(setup: &Setup, item: u32) -> Result<Fd, Failure> {
     setup
         .root
         .ok_or(Errno::INVAL)
@@ -189,7 +189,7 @@ pub(crate) fn attach(reader: &mut Reader, setup: &Setup, item: u32) -> Result<()
     put(setup, mount, target, item)
 }
 
-fn put(setup: &Setup, mount: Fd, target: CStr, item: u32) -> Result<(), Failure> {
+pub(crate) fn put(setup: &Setup, mount: Fd, target: CStr, item: u32) -> Result<(), Failure> {
     let place = open_target(setup, target, item)?;
     kernel::move_mount(mount, place).during(Step::AttachMount, item)?;
     kernel::close(place);

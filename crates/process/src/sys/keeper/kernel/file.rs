@@ -194,6 +194,19 @@ pub(crate) fn make_dir(at: Fd, path: CStr, mode: u32) -> Result<()> {
     unsafe { call!(number::MKDIRAT, at, path.pointer(), mode).map(drop) }
 }
 
+/// What overlayfs takes for a name of nothing: a device without a number, which anybody may make since Linux 5.8.
+pub(crate) fn make_whiteout(at: Fd, path: CStr) -> Result<()> {
+    const S_IFCHR: u32 = 0o020_000;
+    // SAFETY: the path is NUL-terminated and borrowed for the call.
+    unsafe { call!(number::MKNODAT, at, path.pointer(), S_IFCHR, 0).map(drop) }
+}
+
+/// The mode of a file or folder, whatever the umask.
+pub(crate) fn set_mode(at: Fd, path: CStr, mode: u32) -> Result<()> {
+    // SAFETY: the path is NUL-terminated and borrowed for the call.
+    unsafe { call!(number::FCHMODAT, at, path.pointer(), mode).map(drop) }
+}
+
 pub(crate) fn symlink(target: CStr, at: Fd, path: CStr) -> Result<()> {
     // SAFETY: both strings are NUL-terminated and borrowed for the call.
     unsafe { call!(number::SYMLINKAT, target.pointer(), at, path.pointer()).map(drop) }

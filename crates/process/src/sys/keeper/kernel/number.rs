@@ -86,3 +86,5 @@ pub(super) const LANDLOCK_CREATE_RULESET: usize = 444;
 pub(super) const LANDLOCK_ADD_RULE: usize = 445;
 pub(super) const LANDLOCK_RESTRICT_SELF: usize = 446;
 pub(super) const OPEN_TREE_ATTR: usize = 467;
+pub(super) const MKNODAT: usize = 259;
+pub(super) const FCHMODAT: usize = 268;
