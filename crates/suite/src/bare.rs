@@ -108,6 +108,14 @@ const DIFFERENCES: &[(&[&str], Difference)] = &[
         },
     ),
     (
+        &["hidden-file", "hidden-folder"],
+        Difference {
+            expected: Expected::Refused,
+            control: None,
+            why: "to hide takes mounts",
+        },
+    ),
+    (
         &[
             "write-guarded-hook",
             "write-guarded-settings",
