@@ -130,10 +130,11 @@ fn tell(folder: &Path, project: &Project, draft: &Draft<'_>) {
     if let Some(settings) = draft.settings {
         let grants = settings.write.len() + settings.read.len() + settings.connect.len();
         say::line(&format!(
-            "of {}'s settings: {grants} granted, {} protected, {} left out, each told in the file: read it first, above all if \
+            "of {}'s settings: {grants} granted, {} protected, {} hidden, {} left out, each told in the file: read it first, above all if \
              the settings came with the project",
             settings.of,
             settings.protect.len(),
+            settings.hide.len(),
             settings.left.len()
         ));
     }

@@ -150,7 +150,7 @@ fn settings_of_an_agent_become_a_policy(fixture: &Fixture) {
     let told = in_checkout(fixture, &["init", "--from", ".claude/settings.json"]);
     assert!(told.status.success(), "{told:?}");
     for words in [
-        "of Claude Code's settings: 2 granted, 1 protected, 1 left out",
+        "of Claude Code's settings: 2 granted, 1 protected, 0 hidden, 1 left out",
         "read it first",
     ] {
         assert!(told.stderr.contains(words), "{words}: {told:?}");

@@ -135,10 +135,7 @@ mod tests {
         }
         let pattern = Pattern::of(Path::new("/work/src/*/x")).unwrap();
         assert_eq!(pattern.folder, Path::new("/work/src"));
-        assert_eq!(
-            Pattern::of(Path::new("/*")).unwrap().folder,
-            Path::new("/")
-        );
+        assert_eq!(Pattern::of(Path::new("/*")).unwrap().folder, Path::new("/"));
     }
 
     #[test]

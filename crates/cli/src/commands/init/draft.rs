@@ -7,7 +7,7 @@ use super::{
 };
 use crate::commands::policy_text::{Line, quoted, write_list};
 use palisade_policy::visible;
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 /// A policy for a project.
 pub(super) struct Draft<'a> {
@@ -151,6 +151,7 @@ impl Draft<'_> {
             write_list(f, "exec", &executed)?;
         }
         self.write_protected(f)?;
+        self.write_hidden(f)?;
         self.write_linked(f)?;
         if self.is_for_agent {
             writeln!(f, "# Terminals of its own.\ndevice = [\"pts\"]")?;
@@ -202,7 +203,13 @@ impl Draft<'_> {
                 "# Git's hooks and settings stay as they are unasked, but for those of submodules and of repositories in this one."
             )?;
         }
+        let hidden = self.of_settings(|settings| &settings.hide);
+        let is_hidden = |line: &Line| {
+            let path = Path::new(&line.0);
+            hidden.iter().any(|(hidden, _)| path.starts_with(hidden))
+        };
         let mut protected = self.protected();
+        protected.retain(|line| !is_hidden(line));
         let is_new = |line: &Line| protected.iter().all(|known| known.0 != line.0);
         let of_settings: Vec<_> = of_settings.into_iter().filter(is_new).collect();
         protected.extend(of_settings);
@@ -220,6 +227,15 @@ impl Draft<'_> {
             )?;
         }
         Ok(())
+    }
+
+    fn write_hidden(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = self.of_settings(|settings| &settings.hide);
+        if hidden.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "# Not there for the guest.")?;
+        write_list(f, "hide", &hidden)
     }
 
     /// What is installed by links to a cache is the cache's own files.
@@ -340,7 +356,6 @@ impl fmt::Display for Draft<'_> {
 mod tests {
     use super::*;
     use palisade_policy::Policy;
-    use std::path::Path;
 
     fn draft(names: &[&str], is_for_agent: bool, holds_memory: bool) -> String {
         let folder = tempfile::tempdir().unwrap();

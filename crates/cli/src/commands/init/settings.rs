@@ -16,7 +16,7 @@ use anyhow::{Context, anyhow, bail};
 use palisade_command_line::read;
 use palisade_policy::{ConnectGrant, acts_on_terminal, visible};
 use palisade_process::{
-    Host, ThisHost,
+    Host, Kind, ThisHost,
     paths::normalized,
     places::{self, Advice},
 };
@@ -43,6 +43,7 @@ pub(super) struct Settings {
     pub(super) read: Vec<String>,
     pub(super) connect: Vec<String>,
     pub(super) protect: Vec<String>,
+    pub(super) hide: Vec<String>,
     /// What was left out, and why.
     pub(super) left: Vec<(String, &'static str)>,
 }
@@ -64,7 +65,7 @@ impl Settings {
             .map_err(|error| anyhow!("usage: {shown}: {}", visible(&error.to_string())))?;
         let settings = wishes.finish(of);
         let count = settings.write.len() + settings.read.len() + settings.connect.len();
-        if count + settings.protect.len() > MOST_GRANTS {
+        if count + settings.protect.len() + settings.hide.len() > MOST_GRANTS {
             bail!("usage: {shown}: it has more than {MOST_GRANTS} grants");
         }
         Ok(settings)
@@ -316,13 +317,24 @@ impl Wishes {
             .filter(|path| **path != project)
             .map(|path| self.shown(path))
             .collect();
-        let open: Vec<_> = open.into_iter().map(|path| self.shown(path)).collect();
-        for path in open {
-            self.leave(
-                path,
-                "it can be read here, for it lies in what is granted: keep it elsewhere",
-            );
+        let open: Vec<_> = open
+            .into_iter()
+            .map(|path| (self.shown(path), can_hide(path, is_written(path))))
+            .collect();
+        for (path, hidden) in open {
+            match hidden {
+                Ok(()) => settings.hide.push(path),
+                Err(why) => self.leave(path, why),
+            }
         }
+        // Nothing can be said of what is not there.
+        let hidden = &settings.hide;
+        let is_hidden = |path: &String| {
+            hidden
+                .iter()
+                .any(|hidden| Path::new(path).starts_with(hidden))
+        };
+        settings.protect.retain(|path| !is_hidden(path));
         let has_wildcard = self.connect.iter().any(|address| address.contains('*'));
         for domain in std::mem::take(&mut self.deny_domains) {
             if has_wildcard {
@@ -352,6 +364,23 @@ impl Wishes {
     }
 }
 
+/// Whether a path in what is granted can be hidden so that it is held, and why not.
+fn can_hide(path: &Path, is_written: bool) -> Result<(), &'static str> {
+    let is_plain = ThisHost
+        .find(path)
+        .is_ok_and(|found| found.canonical == path);
+    let kind = ThisHost.kind_and_mode(path).map(|(kind, _)| kind);
+    match is_written {
+        _ if kind.is_ok() && !is_plain => {
+            Err("a link leads there, and can be read: hide what it leads to, or keep it elsewhere")
+        }
+        true if kind != Ok(Kind::Folder) => Err(
+            "it can be read here, for it lies in what is granted for writing, where only folders are hidden: keep it elsewhere",
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Every guest has its own.
 fn is_of_the_guest(path: &Path) -> bool {
     ["/tmp", "/private/tmp", "/dev", "/proc"]
@@ -374,7 +403,13 @@ mod tests {
     fn settings(text: &str) -> Settings {
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
         let place = place.path().canonicalize().unwrap();
-        for folder in ["project/src", "other", "home/.ssh", "home/tool"] {
+        for folder in [
+            "project/src",
+            "project/vault",
+            "other",
+            "home/.ssh",
+            "home/tool",
+        ] {
             std::fs::create_dir_all(place.join(folder)).unwrap();
         }
         let [project, home] = ["project", "home"].map(|name| place.join(name));
@@ -387,6 +422,7 @@ mod tests {
             &mut settings.write,
             &mut settings.read,
             &mut settings.protect,
+            &mut settings.hide,
         ] {
             values
                 .iter_mut()
@@ -513,5 +549,18 @@ mod tests {
             (0, 2),
             "{control:?}"
         );
+    }
+
+    #[test]
+    fn what_is_denied_to_be_read_is_hidden_where_that_holds() {
+        let of = |files: &str| settings(&format!("{{\"filesystem\": {{{files}}}}}"));
+        let read = of(r#""denyRead": [".env", "vault"]"#);
+        assert_eq!(read.hide, [".env", "vault"]);
+        let written = of(
+            r#""allowWrite": ["."], "denyRead": [".env", "vault"], "denyWrite": ["vault/x", "ci"]"#,
+        );
+        assert_eq!(written.hide, ["vault"]);
+        assert_eq!(written.protect, ["ci"]);
+        assert_eq!(written.left[0].0, ".env");
     }
 }
