@@ -90,7 +90,7 @@ pub(crate) mod tests {
             process: Some(Process::new(1234, b"curl")),
             count: Some(1),
             grant: Some(format!("{flag} {address}")),
-            probe: false,
+            ..Denial::default()
         }
     }
 

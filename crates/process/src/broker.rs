@@ -30,6 +30,7 @@ mod ask;
 pub mod boundary;
 mod budget;
 mod call;
+mod ends;
 mod files;
 mod guest;
 mod hosts;
@@ -65,6 +66,7 @@ pub(crate) use ask::files::Advisor;
 use ask::{Asking, Ticket, Wish};
 use budget::{Budget, Meter};
 use call::{Answer, Brokered};
+use ends::Ends;
 use files::Watch;
 pub(crate) use files::{Note, Notes};
 use inner::InnerPort;
@@ -156,6 +158,7 @@ struct Shared {
     is_observed: bool,
     /// The files that it asks for are noted.
     watch: Option<Watch>,
+    ends: Ends,
     repeated: Repeated,
     budget: Budget,
     /// Readable when there is nobody left to answer.
@@ -177,6 +180,8 @@ pub(crate) struct Observed {
     pub(crate) granted: Vec<Granted>,
     /// What was refused without a question, where there were too many.
     pub(crate) unasked: u64,
+    /// How processes ended that tried something in vain.
+    pub(crate) ends: Ends,
     /// Processor time of the threads that answered its calls.
     pub(crate) answering: Duration,
 }
@@ -290,6 +295,7 @@ impl Prepared {
             decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
             is_observed: plan.is_observed(),
             watch: plan.is_watched().then(Watch::default),
+            ends: Ends::default(),
             maker,
             repeated: Repeated::default(),
             budget: Budget::new(plan.processors(), init),
@@ -396,6 +402,7 @@ impl Broker {
             different,
             more,
             files: watch.map(Watch::finish).unwrap_or_default(),
+            ends: self.shared.ends.clone(),
             answering: self.shared.budget.used(),
         }
     }

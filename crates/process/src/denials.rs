@@ -129,6 +129,7 @@ fn of_network(observation: &Observation) -> Option<Denial> {
         count: Some(observation.count),
         grant: refusal.grant.clone(),
         probe: observation.probe,
+        ended: None,
     })
 }
 

@@ -148,6 +148,9 @@ pub struct Denial {
     /// Who tried it first, where the mechanism tells.
     #[serde(default)]
     pub process: Option<Process>,
+    /// How that process ended, where the kernel tells: Linux 6.15, for what the supervisor hears of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Exit>,
     /// How often, where the mechanism counts.
     pub count: Option<u64>,
     /// The flag that would have allowed it, with its value where it has one.
@@ -156,6 +159,13 @@ pub struct Denial {
     /// connecting without sending, and goes on with the others.
     #[serde(default)]
     pub probe: bool,
+}
+
+impl Denial {
+    /// Whether the process that tried it failed later on.
+    pub fn is_of_failed(&self) -> bool {
+        self.ended.is_some_and(|exit| exit != Exit::Code(0))
+    }
 }
 
 /// One step of the start or the end.

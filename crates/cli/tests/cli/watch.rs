@@ -29,6 +29,7 @@ cases![
     many_files_of_a_folder_are_told_as_one,
     a_flood_of_names_is_counted,
     long_ways_to_short_paths_are_bounded_too,
+    how_a_process_ended_is_told,
     without_a_report_it_is_printed,
     why_writes_it_to_a_policy,
     nothing_else_changes,
@@ -85,6 +86,44 @@ fn a_file_that_is_not_granted(fixture: &Fixture) {
     assert_eq!(denied[0]["process"]["name"], "cat");
     assert!(denied[0]["count"].as_u64() >= Some(3), "{denied:?}");
     assert_eq!(denied[0]["reason"], "it is not granted");
+}
+
+fn how_a_process_ended_is_told(fixture: &Fixture) {
+    fixture.write("data/one", "");
+    fixture.write("data/other", "");
+    let [one, other] = ["data/one", "data/other"].map(|name| fixture.text(name));
+    let both = format!("sh -c '[ -r {one} ]; exit 0'; sh -c '[ -r {other} ]; exit 3'; exit 0");
+    let denied = script(fixture, &[], &both);
+    let ended = |path: &str| {
+        let what = format!("the file {path}");
+        let denial = denied.iter().find(|denial| denial["what"] == what);
+        denial.unwrap()["ended"].clone()
+    };
+    let told = match kernel_tells_how_others_ended() {
+        true => [0, 3].map(|code| serde_json::json!({ "code": code })),
+        false => [Value::Null, Value::Null],
+    };
+    assert_eq!([ended(&one), ended(&other)], told, "{denied:?}");
+    // What it is likely to have failed for comes first.
+    let why = fixture.palisade(["why", "report.json"]).run().text();
+    let at = |path: &str| why.find(&format!("wanted the file {path}")).unwrap();
+    if kernel_tells_how_others_ended() {
+        assert!(at(&other) < at(&one), "{why}");
+        assert!(
+            why.contains(", which ended with exit code 3, wanted"),
+            "{why}"
+        );
+    }
+}
+
+/// Since Linux 6.15.
+fn kernel_tells_how_others_ended() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse().ok());
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (6, 15)
 }
 
 fn the_flag_that_is_told_works(fixture: &Fixture) {

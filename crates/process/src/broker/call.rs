@@ -290,7 +290,7 @@ impl Brokered<'_> {
 
     pub(super) fn refuse(&self, transport: Transport, asked: SocketAddr, refusal: Refusal) {
         // Who it was is asked of a call that was refused only.
-        let process = guest::identify(&self.shared.maker, self.call.thread);
+        let process = self.who();
         let call = self.kind();
         let target = match canonical(asked) {
             UNBOUND if call == Call::Listen => Target::Unbound(transport),
@@ -303,6 +303,13 @@ impl Brokered<'_> {
                 && self.shared.gate.is_granted_for_tcp(asked);
         let observations = &self.shared.observations;
         observations.record(call, target, process, Some(refusal), probe);
+    }
+
+    /// Whose call it is that is refused, or may be.
+    pub(super) fn who(&self) -> palisade_network::Process {
+        let process = guest::identify(&self.shared.maker, self.call.thread);
+        self.shared.ends.follow(process.pid);
+        process
     }
 
     /// Where somebody wants to know.

@@ -6,7 +6,6 @@
 
 use super::{
     call::{Answer, Brokered, Outcome},
-    guest,
     request::Source,
 };
 use crate::{
@@ -355,8 +354,7 @@ impl Brokered<'_> {
     /// What was read by a thread's number is surely its own only while it waits.
     fn whoever_waits(&self) -> Option<Process> {
         let shared = self.shared;
-        notify::is_waiting(shared.listener.as_fd(), self.call.id)
-            .then(|| guest::identify(&shared.maker, self.call.thread))
+        notify::is_waiting(shared.listener.as_fd(), self.call.id).then(|| self.who())
     }
 
     /// Nobody misses a path that cannot be read. `false` if the call waits for an answer first.

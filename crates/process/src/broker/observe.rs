@@ -4,7 +4,6 @@
 
 use super::{
     call::{Answer, Brokered, DONE, Outcome, transport},
-    guest,
     local::Performer,
     request::Source,
 };
@@ -182,7 +181,7 @@ impl Brokered<'_> {
             return;
         }
         let refusal = Refusal::of_lookup(name.as_ref());
-        let process = guest::identify(&self.shared.maker, self.call.thread);
+        let process = self.who();
         let target = Target::of_lookup(name);
         let probe = seen::is_probe(Call::Lookup, &target);
         let observations = &self.shared.observations;

@@ -20,6 +20,7 @@ impl Domain {
             (&self.seen, self.layout.as_deref()),
         );
         denials.extend_from_slice(&self.lost_files);
+        self.observed.ends.tell(&mut denials);
         Report {
             version: REPORT_VERSION,
             wall: NAME.into(),

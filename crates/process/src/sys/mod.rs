@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "system calls without a wrapper")]
 
 pub(crate) mod confine;
+pub(crate) mod ended;
 mod fork;
 pub(crate) mod maps;
 pub(crate) mod message;

@@ -25,7 +25,7 @@ pub(super) fn explain(report: &Report, missed: &[Missed]) -> String {
         text += "Nothing was denied that the wall could tell of.\n";
     }
     let mut told: Vec<&Missed> = Vec::new();
-    for denial in &report.denials {
+    for denial in by_importance(report) {
         let whole = missed.iter().find(|one| one.allows(denial));
         let group = whole.and_then(|whole| Some((whole, Group::of(whole, report)?)));
         match group {
@@ -38,6 +38,13 @@ pub(super) fn explain(report: &Report, missed: &[Missed]) -> String {
         }
     }
     text
+}
+
+/// What it is likely to have failed for comes first: what a process was denied that failed itself, and then what others were.
+fn by_importance(report: &Report) -> Vec<&Denial> {
+    let mut denials: Vec<_> = report.denials.iter().collect();
+    denials.sort_by_key(|denial| (denial.probe, !denial.is_of_failed()));
+    denials
 }
 
 fn describe_granted(granted: &Granted) -> String {
@@ -151,7 +158,10 @@ fn command_of(report: &Report) -> String {
 fn describe(denial: &Denial) -> String {
     let who = match &denial.process {
         Some(process) if process.pid == 0 => visible(&process.name).into_owned(),
-        Some(process) => format!("{} (process {})", visible(&process.name), process.pid),
+        Some(process) => {
+            let name = visible(&process.name);
+            format!("{name} (process {}){}", process.pid, how_it_ended(denial))
+        }
         None => "The guest".to_owned(),
     };
     let times = denial::times(denial).map_or_else(String::new, |times| format!(" {times}"));
@@ -176,6 +186,17 @@ fn describe(denial: &Denial) -> String {
     }
     let advice = advise(denial).map_or_else(String::new, |advice| format!("; {advice}"));
     format!("{who} wanted {what}{times}: {}{advice}.", reason_of(denial))
+}
+
+/// Of a process that failed: it may be for this.
+fn how_it_ended(denial: &Denial) -> String {
+    match denial.ended {
+        Some(Exit::Code(code)) if code != 0 => format!(", which ended with exit code {code},"),
+        Some(Exit::Signal(signal)) => {
+            format!(", which was ended by {},", say::signal_name(signal))
+        }
+        _ => String::new(),
+    }
 }
 
 /// Where the wall did not say why, the flag tells which rule it was.

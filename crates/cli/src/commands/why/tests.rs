@@ -166,6 +166,47 @@ fn limits_probes_and_what_nothing_allows() {
 }
 
 #[test]
+fn what_a_failed_process_was_denied_comes_first() {
+    let denied = |what: &str, ended: Option<Exit>, probe: bool| Denial {
+        what: what.into(),
+        ended,
+        probe,
+        ..refused("openat", "", "--read /x")
+    };
+    let explained = report(
+        Exit::Code(1),
+        vec![
+            denied("a probe", Some(Exit::Code(1)), true),
+            denied("one", Some(Exit::Code(0)), false),
+            denied("another", None, false),
+            denied("what it failed for", Some(Exit::Code(2)), false),
+            denied("what killed it", Some(Exit::Signal(11)), false),
+        ],
+    );
+    let text = sentences::explain(&explained, &[]);
+    let order = [
+        "what it failed for",
+        "what killed it",
+        "one",
+        "another",
+        "a probe",
+    ];
+    let places = order.map(|what| {
+        text.find(&format!("wanted {what}"))
+            .or_else(|| text.find(what))
+    });
+    assert!(places.is_sorted() && places[0].is_some(), "{text}");
+    assert!(
+        text.contains("curl (process 1234), which ended with exit code 2, wanted"),
+        "{text}"
+    );
+    assert!(
+        text.contains("which was ended by SIGSEGV, wanted"),
+        "{text}"
+    );
+}
+
+#[test]
 fn nothing_in_a_report_acts_on_the_terminal() {
     let mut hostile = report(
         Exit::Code(1),

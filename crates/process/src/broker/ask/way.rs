@@ -5,13 +5,12 @@ use crate::{
     address,
     broker::{
         call::{Brokered, DONE, Outcome, address_towards},
-        guest,
         observe::NAME_SERVERS,
     },
     seen,
 };
 use palisade_network::{
-    Call, Process, Reason, Refusal, Target,
+    Call, Reason, Refusal, Target,
     address::{canonical, destination, is_public},
     is_withheld,
 };
@@ -232,10 +231,6 @@ impl Brokered<'_> {
                 (!is_probe).then_some(wish)
             }
         }
-    }
-
-    pub(super) fn who(&self) -> Process {
-        guest::identify(&self.shared.maker, self.call.thread)
     }
 }
 
