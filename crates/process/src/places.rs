@@ -1,7 +1,97 @@
 //! Which paths may be advised to be granted: none that holds more than what was asked for.
 
 use crate::host::{Found, Kind};
-use std::path::Path;
+use palisade_policy::{Pattern, acts_on_terminal};
+use std::path::{Component, Path, PathBuf};
+
+/// What a user keeps from every guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The user's home, without links.
+    home: Option<PathBuf>,
+    /// What the user has named beside what everybody keeps.
+    named: Vec<Named>,
+}
+
+/// A path, or what a pattern finds; all below it, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Named {
+    Path(PathBuf),
+    Pattern(Pattern),
+}
+
+impl Kept {
+    /// Of a user with this home, who has named these lines beside ([`check_line`]); those that name nothing are passed over.
+    pub fn new<S: AsRef<str>>(home: Option<PathBuf>, lines: impl IntoIterator<Item = S>) -> Self {
+        let named = lines.into_iter().filter_map(|line| {
+            let path = path_of(line.as_ref(), home.as_deref()).ok()??;
+            Some(Pattern::of(&path).map_or(Named::Path(path), Named::Pattern))
+        });
+        Self {
+            named: named.collect(),
+            home,
+        }
+    }
+
+    /// The user's home, without links.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// Whether this may be advised to be granted.
+    pub fn judge(&self, found: &Found) -> Advice {
+        match judge(found, self.home()) {
+            Grant if self.is_named(&found.canonical) => NAMED,
+            advice => advice,
+        }
+    }
+
+    /// Whether programs keep keys, passwords or what was typed where a path leads, by its names; or the user does.
+    pub(crate) fn keeps_secrets(&self, path: &Path) -> bool {
+        keeps_secrets(path, self.home()) || self.is_named(path)
+    }
+
+    fn is_named(&self, path: &Path) -> bool {
+        self.named.iter().any(|named| match named {
+            Named::Path(named) => path.starts_with(named),
+            Named::Pattern(pattern) => path.ancestors().any(|path| pattern.finds(path)),
+        })
+    }
+}
+
+/// Why a line names nothing that can be kept.
+///
+/// # Errors
+///
+/// The reason, as a clause.
+pub fn check_line(line: &str) -> Result<(), &'static str> {
+    path_of(line, Some(Path::new("/"))).map(drop)
+}
+
+/// `/path`, `~/path`, or a name or path that is meant wherever it lies; `*`, `?` and `**` stand for others. A line that is empty, or
+/// begins with `#`, has none.
+fn path_of(line: &str, home: Option<&Path>) -> Result<Option<PathBuf>, &'static str> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    if line.contains(acts_on_terminal) {
+        return Err("it has characters that a terminal acts on");
+    }
+    let path = match line.strip_prefix("~/") {
+        Some(below) => home.ok_or("there is no home")?.join(below),
+        None if line.starts_with('~') => return Err("another user's home is named in full"),
+        None if line.starts_with('/') => line.into(),
+        None => Path::new("/**").join(line),
+    };
+    let is_plain = path
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    match is_plain && path.components().count() > 1 {
+        true => Ok(Some(path.components().collect())),
+        false => Err("it is no path without `..`"),
+    }
+}
 
 /// What may be said of a path that the guest does not see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +115,7 @@ const SETTINGS: Advice = Refuse("it holds the machine's settings, passwords amon
 const RUNNING: Advice =
     Refuse("sockets lie there by which services are told what to do with this machine");
 const SECRET: Advice = Refuse("keys and passwords are kept there");
+const NAMED: Advice = Refuse("you keep it from every guest");
 const PRIVATE: Advice = Refuse("not everybody on this machine may read it");
 
 /// Paths that are never advised whole. What lies below them may be.
@@ -123,7 +214,7 @@ const OF_HOME: [&str; 6] = [
     ".local/state",
 ];
 
-/// Whether this may be advised to be granted. `home` is the user's, without links.
+/// Whether this may be advised to be granted to a guest of somebody's who has named nothing. `home` is the user's, without links.
 pub fn judge(found: &Found, home: Option<&Path>) -> Advice {
     let path = found.canonical.as_path();
     let of_table = || {
@@ -397,6 +488,65 @@ mod tests {
             assert!(matches!(advice, Refuse(_)), "{path}: {advice:?}");
         }
         assert_eq!(judged("/data/notes.bak", Kind::File, 0o644), Grant);
+    }
+
+    #[test]
+    fn what_a_user_names_is_kept_too() {
+        let lines = [
+            "# mine",
+            "",
+            "~/letters",
+            "*.vault",
+            "secret/**/x",
+            "/srv/keys/",
+        ];
+        let kept = Kept::new(Some("/home/me".into()), lines);
+        for path in [
+            "/home/me/letters",
+            "/home/me/letters/one",
+            "/srv/a.vault",
+            "/srv/a.vault/inside",
+            "/data/secret/x",
+            "/data/secret/deep/x/y",
+            "/srv/keys/one",
+        ] {
+            let found = found(path, Kind::File, 0o644);
+            assert_eq!(kept.judge(&found), NAMED, "{path}");
+            assert!(kept.keeps_secrets(Path::new(path)), "{path}");
+        }
+        for path in [
+            "/home/me/project",
+            "/srv/avault",
+            "/data/secret",
+            "/srv/keys2",
+        ] {
+            let found = found(path, Kind::File, 0o644);
+            assert_eq!(kept.judge(&found), Grant, "{path}");
+        }
+        // What everybody keeps stays so.
+        assert_eq!(
+            kept.judge(&found("/home/me/.ssh", Kind::Folder, 0o700)),
+            SECRET
+        );
+        assert_eq!(Kept::new(None, ["~/x"]), Kept::default());
+    }
+
+    #[test]
+    fn a_line_that_names_nothing_is_refused() {
+        for (line, is_one) in [
+            ("# x", true),
+            ("  ", true),
+            ("~/x", true),
+            ("**/x", true),
+            ("/", false),
+            ("~", false),
+            ("~you/x", false),
+            ("/a/../b", false),
+            ("..", false),
+            ("a\u{1b}[2J", false),
+        ] {
+            assert_eq!(check_line(line).is_ok(), is_one, "{line}");
+        }
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub(crate) struct Watched {
     pub(crate) home: Option<PathBuf>,
     /// What it takes for its own.
     pub(crate) home_inside: Option<PathBuf>,
+    /// What that user keeps from every guest, beside what everybody keeps.
+    pub(crate) sensitive: Vec<String>,
     /// The folder that it was started in, where it stands elsewhere because that is not granted.
     pub(crate) started_in: Option<PathBuf>,
 }
@@ -368,6 +370,7 @@ fn plan_domain(
         tells: surroundings.tells,
         watched: watches.then(|| Watched {
             home: profile::home(surroundings),
+            sensitive: surroundings.sensitive.clone(),
             home_inside,
             started_in: (surroundings.cwd.clone())
                 .filter(|_| policy.grants.cwd.is_none() && !stands_there),

@@ -35,6 +35,9 @@ pub struct Surroundings {
     pub grantable: bool,
     /// The host's paths that are used outside of the wall: no such grant lets it change what they lead to.
     pub relied: Vec<PathBuf>,
+    /// What nobody is asked about and nothing is advised for, beside what palisade knows of: paths and patterns, as
+    /// `palisade_process::places` reads them.
+    pub sensitive: Vec<String>,
     /// What happens is written down ([`crate::Streams::journal`]).
     pub tells: bool,
 }
@@ -66,6 +69,7 @@ impl Surroundings {
             asks_files: false,
             grantable: false,
             relied: Vec::new(),
+            sensitive: Vec::new(),
             tells: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use palisade_process::{
     Found, LocalMounts,
-    places::{self, Advice},
+    places::{Advice, Kept},
 };
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,22 @@ use std::path::{Path, PathBuf};
 pub(super) struct Disk {
     mounts: LocalMounts,
     home: Option<PathBuf>,
+    kept: Kept,
 }
 
 impl Disk {
-    pub(super) fn here() -> Self {
+    /// # Errors
+    ///
+    /// When it cannot be told what its user keeps.
+    pub(super) fn here() -> anyhow::Result<Self> {
         let mounts = LocalMounts::here();
         let home = std::env::home_dir().and_then(|home| mounts.look(&home));
-        Self {
-            home: home.map(|home| home.canonical),
+        let home = home.map(|home| home.canonical);
+        Ok(Self {
+            kept: Kept::new(home.clone(), super::sensitive::read()?),
+            home,
             mounts,
-        }
+        })
     }
 
     /// What lies at a path, if no link on it leads elsewhere.
@@ -30,7 +36,7 @@ impl Disk {
     }
 
     pub(super) fn judge(&self, found: &Found) -> Advice {
-        places::judge(found, self.home.as_deref())
+        self.kept.judge(found)
     }
 
     /// Whether its user's home lies there.

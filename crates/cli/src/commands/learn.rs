@@ -54,7 +54,7 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
         bail!("usage: the name of this folder is no text, and a policy cannot name it: rename it");
     }
     let looked = super::init::look(&project)?;
-    let secrets = Secrets::of_this_machine();
+    let secrets = Secrets::of_this_machine()?;
     if let Some(why) = secrets.refuse_project(&project) {
         bail!(
             "policy: {} is no project: {why}; go to a folder with only what the command needs",

@@ -1,6 +1,6 @@
 //! What `run` and `explain` were asked for, and its plan on a machine.
 
-use super::run::events;
+use super::{run::events, sensitive};
 use crate::args::AskArgs;
 use anyhow::{Context, bail};
 use palisade_command_line::{
@@ -102,6 +102,9 @@ impl Request {
         if surroundings.grantable || surroundings.asks.is_some() {
             surroundings.relied = self.relied()?;
         }
+        if surroundings.watch || surroundings.asks_files {
+            surroundings.sensitive = sensitive::read()?;
+        }
         let (policy, command) = (&self.policy, &self.command);
         let plan = make_plan(&Spec::new(policy, command, machine, &surroundings))?;
         self.refuse_reach(plan.view())?;
@@ -117,6 +120,7 @@ impl Request {
         let mut relied = named.context("host: cannot tell the working directory")?;
         relied.extend(programs::relied_on());
         relied.extend(cache::usual_paths().into_iter().flatten());
+        relied.extend(sensitive::files());
         Ok(relied)
     }
 

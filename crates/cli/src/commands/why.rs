@@ -20,7 +20,7 @@ const MOST_REPORT_BYTES: u64 = 16 << 20;
 /// Explains the end and each denial of a report, and what would have allowed it; or writes that to a policy.
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     let report = read_report(&args.report)?;
-    let missed = remedy::missed(&report);
+    let missed = remedy::missed(&report)?;
     match &args.apply {
         Some(file) => apply::apply(file, &missed, args.yes),
         None => {

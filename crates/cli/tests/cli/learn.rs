@@ -28,6 +28,7 @@ cases![
     what_is_written_elsewhere_is_a_copy_too,
     a_command_that_did_without_is_granted_nothing,
     keys_are_granted_to_nobody,
+    what_its_user_keeps_is_granted_to_nobody,
     a_link_to_a_key_grants_none,
     a_guest_that_asks_for_everything_gets_no_key,
     files_and_an_open_network_go_not_together,
@@ -341,6 +342,23 @@ fn keys_are_granted_to_nobody(fixture: &Fixture) {
     assert_eq!(policy(fixture), ["read ."]);
     let text = fixture.read("project/policy.toml");
     assert!(!text.contains("(--read"), "{text}");
+}
+
+fn what_its_user_keeps_is_granted_to_nobody(fixture: &Fixture) {
+    fixture.write("home/letters/one", "a letter");
+    fixture.write("home/.config/palisade/sensitive", "~/letters\n");
+    fixture.make_folder("project");
+    let words = ["learn", "--yes", "--", "cat", "../home/letters/one"];
+    let outcome = palisade(fixture, &words)
+        .env("HOME", &fixture.text("home"))
+        .env("XDG_CONFIG_HOME", &fixture.text("home/.config"))
+        .run();
+    tells(
+        &outcome,
+        1,
+        &["you keep it from every guest", "no policy was written"],
+    );
+    assert_eq!(outcome.stdout, b"");
 }
 
 /// The link lies in what the guest may write, and is asked for by a name that nobody fears.

@@ -23,6 +23,7 @@ cases![
     what_the_guest_has_of_its_own_is_no_denial,
     the_home_is_meant_where_the_guest_has_another,
     keys_get_no_flag,
+    what_its_user_keeps_gets_no_flag,
     what_is_not_there_either_is_no_denial,
     what_its_user_may_not_read_is_no_denial,
     a_thread_and_a_child_are_seen,
@@ -124,6 +125,41 @@ fn kernel_tells_how_others_ended() -> bool {
         .map_while(|part| part.parse().ok());
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     version >= (6, 15)
+}
+
+/// The same files, before the user has said that they are kept.
+fn what_its_user_keeps_gets_no_flag(fixture: &Fixture) {
+    fixture.write("home/letters/one", "");
+    fixture.write("data/a.vault", "");
+    let paths = ["home/letters/one", "data/a.vault"].map(|path| fixture.text(path));
+    let script = format!("cat {}", paths.join(" "));
+    let run = || {
+        let mut call = watch(fixture, &[], &["/bin/sh", "-c", &script]);
+        call = call.env("HOME", &fixture.text("home"));
+        call.env("XDG_CONFIG_HOME", &fixture.text("settings")).run()
+    };
+    let flags = || {
+        let denied = denials(fixture);
+        let flags = denied.iter().filter_map(|denial| denial["grant"].as_str());
+        flags.map(str::to_owned).collect::<Vec<_>>()
+    };
+    run();
+    assert_eq!(flags(), paths.clone().map(|path| format!("--read {path}")));
+    fixture.write(
+        "settings/palisade/sensitive",
+        "# mine\n~/letters\n*.vault\n",
+    );
+    run();
+    assert_eq!(flags(), [""; 0], "{:?}", denials(fixture));
+    let reason = "it is not granted, and you keep it from every guest: grant only what the guest needs of it";
+    let told = denials(fixture);
+    assert!(
+        told.iter().all(|denial| denial["reason"] == reason),
+        "{told:?}"
+    );
+    // Nobody takes a list that cannot be read for an empty one.
+    fixture.write("settings/palisade/sensitive", "~/letters\n/a/../b\n");
+    run().refuses(&["usage: ", "settings/palisade/sensitive: line 2", "`..`"]);
 }
 
 fn the_flag_that_is_told_works(fixture: &Fixture) {

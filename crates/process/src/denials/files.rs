@@ -10,7 +10,7 @@ use crate::{
     host::{Found, Kind, LocalMounts, Missed},
     layout::{Layout, Place},
     paths::join,
-    places::{Advice, IN_PART, judge, keeps_secrets, runs_outside},
+    places::{Advice, IN_PART, Kept, runs_outside},
     plan::Watched,
 };
 use palisade_network::Process as Caller;
@@ -250,18 +250,19 @@ fn add(found: &mut BTreeMap<(PathBuf, bool), Lost>, lost: Lost) {
 struct Look<'a> {
     layout: &'a Layout,
     watched: &'a Watched,
-    /// Its user's, without links.
-    home: Option<PathBuf>,
+    /// What its user keeps.
+    kept: Kept,
     mounts: &'a LocalMounts,
 }
 
 impl<'a> Look<'a> {
     fn new(layout: &'a Layout, watched: &'a Watched, mounts: &'a LocalMounts) -> Self {
         let home = watched.home.as_deref();
+        let home = home.and_then(|home| Some(mounts.find(home).ok()?.canonical));
         Self {
             layout,
             watched,
-            home: home.and_then(|home| Some(mounts.find(home).ok()?.canonical)),
+            kept: Kept::new(home, &watched.sensitive),
             mounts,
         }
     }
@@ -283,10 +284,9 @@ impl<'a> Look<'a> {
     /// What is known of a path without links, if it may be granted whole.
     fn advise(&self, grant: FileGrant) -> Option<(Advised, Inside)> {
         let found = self.mounts.find(&grant.host).ok()?;
-        let home = self.home.as_deref();
         let changes = grant.access == Access::Write;
-        let is_advised = judge(&found, home) == Advice::Grant
-            && !(changes && runs_outside(&found.canonical, home))
+        let is_advised = self.kept.judge(&found) == Advice::Grant
+            && !(changes && runs_outside(&found.canonical, self.kept.home()))
             && may_have(&found, changes)
             && found.canonical == grant.host;
         if !is_advised {
@@ -313,7 +313,6 @@ impl<'a> Look<'a> {
     /// By their names. Links lead elsewhere.
     fn look_through(&self, folder: &Path) -> Inside {
         const MOST_ENTRIES: usize = 4096;
-        let home = self.home.as_deref();
         let mut inside = Inside::default();
         let mut folders = vec![folder.to_owned()];
         let mut count = 0;
@@ -331,8 +330,8 @@ impl<'a> Look<'a> {
                     return inside;
                 }
                 let path = entry.path();
-                inside.runs_outside |= runs_outside(&path, home);
-                if inside.secret.is_none() && keeps_secrets(&path, home) {
+                inside.runs_outside |= runs_outside(&path, self.kept.home());
+                if inside.secret.is_none() && self.kept.keeps_secrets(&path) {
                     inside.secret = Some(path);
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     folders.push(path);
@@ -451,7 +450,7 @@ impl<'a> Look<'a> {
     fn in_home(&self, path: &Path) -> Result<Found, Missed> {
         let inside = self.watched.home_inside.as_ref();
         let below = inside.and_then(|inside| path.strip_prefix(inside).ok());
-        match self.home.as_ref().zip(below) {
+        match self.kept.home().zip(below) {
             Some((home, below)) if below != Path::new("") => self.mounts.find(&home.join(below)),
             _ => Err(Errno::NOENT.into()),
         }
@@ -469,13 +468,13 @@ impl<'a> Look<'a> {
         if !may_have(&found, asked.changes()) {
             return None;
         }
-        let home = self.home.as_deref();
+        let home = self.kept.home();
         let leads_home = home.is_some_and(|home| home.starts_with(&found.canonical));
         let is_look = asked.wanted == Use::Look && found.kind == Kind::Folder;
         if is_look && (leads_home || found.canonical == Path::new("/")) {
             return None;
         }
-        let (reason, is_granted) = match judge(&found, home) {
+        let (reason, is_granted) = match self.kept.judge(&found) {
             Advice::Grant if is_look => (format!("it is not granted: {IN_PART}"), false),
             Advice::Grant => ("it is not granted".into(), true),
             Advice::Refuse(why) => (format!("it is not granted, and {why}: {IN_PART}"), false),

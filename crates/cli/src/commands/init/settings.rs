@@ -18,7 +18,7 @@ use palisade_policy::{ConnectGrant, acts_on_terminal, visible};
 use palisade_process::{
     Host, Kind, ThisHost,
     paths::normalized,
-    places::{self, Advice},
+    places::{Advice, Kept},
 };
 use serde_json::{Map, Value};
 use std::{
@@ -60,7 +60,8 @@ impl Settings {
             .with_context(|| format!("usage: cannot read {shown}"))?;
         let text = String::from_utf8(bytes)
             .map_err(|_| anyhow!("usage: {shown}: it is no text in UTF-8"))?;
-        let mut wishes = Wishes::new(project, std::env::home_dir());
+        let sensitive = crate::commands::sensitive::read()?;
+        let mut wishes = Wishes::new(project, std::env::home_dir(), sensitive);
         let of = interpret(&text, &mut wishes)
             .map_err(|error| anyhow!("usage: {shown}: {}", visible(&error.to_string())))?;
         let settings = wishes.finish(of);
@@ -131,6 +132,8 @@ fn texts<'a>(value: &'a Value, path: &[&str]) -> impl Iterator<Item = &'a str> +
 pub(super) struct Wishes {
     project: PathBuf,
     home: Option<PathBuf>,
+    /// What its user keeps.
+    kept: Kept,
     /// Where the project can be written to.
     writes_project: bool,
     write: BTreeSet<PathBuf>,
@@ -146,9 +149,10 @@ const PATTERN: &str = "a pattern; palisade grants files and folders by name";
 const NO_PATH: &str = "no path that a grant can have";
 
 impl Wishes {
-    fn new(project: &Path, home: Option<PathBuf>) -> Self {
+    fn new(project: &Path, home: Option<PathBuf>, sensitive: Vec<String>) -> Self {
         Self {
             project: project.into(),
+            kept: Kept::new(home.clone(), sensitive),
             home,
             writes_project: false,
             write: BTreeSet::new(),
@@ -351,7 +355,7 @@ impl Wishes {
         let Ok(found) = ThisHost.find(path) else {
             return Err("it is not there: make it, and add it");
         };
-        match places::judge(&found, self.home.as_deref()) {
+        match self.kept.judge(&found) {
             Advice::Grant => Ok(()),
             Advice::Refuse(why) => Err(why),
             Advice::Nothing => Err("no file or folder that is granted"),
@@ -413,7 +417,7 @@ mod tests {
             std::fs::create_dir_all(place.join(folder)).unwrap();
         }
         let [project, home] = ["project", "home"].map(|name| place.join(name));
-        let mut wishes = Wishes::new(&project, Some(home));
+        let mut wishes = Wishes::new(&project, Some(home), Vec::new());
         let text = text.replace("PLACE", place.to_str().unwrap());
         let of = interpret(&text, &mut wishes).unwrap();
         let mut settings = wishes.finish(of);

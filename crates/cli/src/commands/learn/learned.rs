@@ -191,7 +191,7 @@ impl Learned {
                 None => open.push(missed),
             }
         }
-        let open = remedy::folded(open).into_iter();
+        let open = remedy::folded(open, &secrets.disk).into_iter();
         let new = open.filter(|missed| !self.has(missed));
         let wishes = new.map(|missed| Wish {
             first: name_of(report, &missed),

@@ -14,17 +14,20 @@ const MOST: usize = 20_000;
 
 /// Keys and passwords, by where they lie and how they are called.
 pub(super) struct Secrets {
-    disk: Disk,
+    pub(super) disk: Disk,
     /// How many more are looked at in this round.
     left: Cell<usize>,
 }
 
 impl Secrets {
-    pub(super) fn of_this_machine() -> Self {
-        Self {
-            disk: Disk::here(),
+    /// # Errors
+    ///
+    /// When it cannot be told what its user keeps.
+    pub(super) fn of_this_machine() -> anyhow::Result<Self> {
+        Ok(Self {
+            disk: Disk::here()?,
             left: Cell::new(MOST),
-        }
+        })
     }
 
     pub(super) fn begin_round(&self) {

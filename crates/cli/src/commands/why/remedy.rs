@@ -110,8 +110,12 @@ impl Missed {
 
 /// The grants that would have allowed what a report tells of, and those that somebody gave while the guest ran; many in one folder as
 /// one. What costs a guest nothing is none.
-pub(in crate::commands) fn missed(report: &Report) -> Vec<Missed> {
-    folded(each_missed(report))
+///
+/// # Errors
+///
+/// When it cannot be told what its user keeps from every guest.
+pub(in crate::commands) fn missed(report: &Report) -> anyhow::Result<Vec<Missed>> {
+    Ok(folded(each_missed(report), &Disk::here()?))
 }
 
 /// The same, each by itself.
@@ -132,8 +136,8 @@ pub(in crate::commands) fn each_missed(report: &Report) -> Vec<Missed> {
 }
 
 /// Many in one folder of this machine as the folder.
-pub(in crate::commands) fn folded(all: Vec<Missed>) -> Vec<Missed> {
-    fold(all, &Disk::here())
+pub(in crate::commands) fn folded(all: Vec<Missed>, disk: &Disk) -> Vec<Missed> {
+    fold(all, disk)
 }
 
 /// What lies in folders that may be granted whole.
@@ -262,7 +266,7 @@ mod tests {
             refused("connect", "tcp://a.example:443", "--connect"),
             refused("connect", "unix:/run/a \"b\".sock", "--connect"),
         ]);
-        insta::assert_snapshot!(describe(&missed(&report)), @r#"
+        insta::assert_snapshot!(describe(&missed(&report).unwrap()), @r#"
         To allow it: palisade run --connect tcp://a.example:443 --listen 'tcp://*:80' --connect 'unix:/run/a "b".sock' …
         In a policy: grants.connect = ["tcp://a.example:443", 'unix:/run/a "b".sock']
         In a policy: grants.listen = ["tcp://*:80"]
@@ -284,12 +288,12 @@ mod tests {
             grant: Some(grant.to_owned()),
             ..refused("connect", "x", "--connect")
         };
-        assert_eq!(missed(&report(no_grants.map(of).into())), []);
+        assert_eq!(missed(&report(no_grants.map(of).into())).unwrap(), []);
         let probe = Denial {
             probe: true,
             ..refused("connect", "tcp://a.example:443", "--connect")
         };
-        assert_eq!(describe(&missed(&report(vec![probe]))), "");
+        assert_eq!(describe(&missed(&report(vec![probe])).unwrap()), "");
     }
 
     fn of_flags(grants: &[&str]) -> Vec<Missed> {

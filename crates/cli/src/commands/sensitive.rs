@@ -1,0 +1,74 @@
+//! What a user keeps from every guest beside what palisade knows of: paths and patterns in files, one a line.
+//!
+//! Read where somebody could be asked about such a thing, or told to grant it.
+
+use anyhow::{Context, bail};
+use palisade_command_line::read;
+use palisade_policy::visible;
+use palisade_process::places;
+use rustix::io::Errno;
+use std::{
+    env,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// More than anybody writes by hand.
+const MOST_BYTES: u64 = 1 << 20;
+/// The administrator's.
+const OF_MACHINE: &str = "/etc/palisade/sensitive";
+
+/// Where they are looked for: the administrator's, and the user's own.
+pub(super) fn files() -> Vec<PathBuf> {
+    let settings = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let settings = settings.filter(|folder| folder.is_absolute());
+    let settings = settings.or_else(|| Some(env::home_dir()?.join(".config")));
+    let own = settings.map(|folder| folder.join("palisade/sensitive"));
+    [PathBuf::from(OF_MACHINE)].into_iter().chain(own).collect()
+}
+
+/// The lines of those that are there.
+///
+/// # Errors
+///
+/// When one cannot be read, or a line names nothing.
+pub(super) fn read() -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for file in files() {
+        lines.extend(read_file(&file)?);
+    }
+    Ok(lines)
+}
+
+fn read_file(file: &Path) -> anyhow::Result<Vec<String>> {
+    let shown = visible(&file.to_string_lossy()).into_owned();
+    let bytes = match read::read_regular_file(file, MOST_BYTES) {
+        Err(error) if is_missing(&error) || is_of_another(file) => return Ok(Vec::new()),
+        bytes => bytes.with_context(|| {
+            format!("usage: cannot read {shown}, which says what is kept from every guest")
+        })?,
+    };
+    let Ok(text) = String::from_utf8(bytes) else {
+        bail!("usage: {shown}: it is no text in UTF-8");
+    };
+    for (line, number) in text.lines().zip(1..) {
+        if let Err(why) = places::check_line(line) {
+            bail!("usage: {shown}: line {number}: {why}");
+        }
+    }
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// Neither is a folder on the way where a file is.
+fn is_missing(error: &anyhow::Error) -> bool {
+    let errno = error.downcast_ref::<Errno>();
+    errno.is_some_and(|errno| [Errno::NOENT, Errno::NOTDIR].contains(errno))
+}
+
+/// Whether it would lie in another user's home, as where `HOME` is still that of whoever changed the user.
+fn is_of_another(file: &Path) -> bool {
+    let around = file.ancestors().find_map(|path| path.metadata().ok());
+    let own = rustix::process::geteuid().as_raw();
+    let is_closed = file.metadata().is_err();
+    is_closed && around.is_some_and(|around| around.uid() != own)
+}
