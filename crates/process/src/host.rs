@@ -151,9 +151,13 @@ pub trait Host {
         self.list(folder).unwrap_or_default()
     }
 
-    /// How many names a file has (hard links).
-    fn names(&self, _path: &Path) -> u64 {
-        1
+    /// Which file lies at a path that is no link, and how many names it has (hard links).
+    ///
+    /// # Errors
+    ///
+    /// The kernel's answer.
+    fn names(&self, path: &Path) -> rustix::io::Result<(Identity, u64)> {
+        self.identify(path).map(|identity| (identity, 1))
     }
 
     /// Whether everybody on the host may read what lies in a folder, however deep. What links lead to is elsewhere.
@@ -275,8 +279,9 @@ impl Host for ThisHost {
         Ok(entries)
     }
 
-    fn names(&self, path: &Path) -> u64 {
-        rustix::fs::lstat(path).map_or(1, |stat| stat.st_nlink)
+    fn names(&self, path: &Path) -> rustix::io::Result<(Identity, u64)> {
+        let stat = rustix::fs::lstat(path)?;
+        Ok((Identity::of(&stat), stat.st_nlink))
     }
 
     fn is_open_to_all(&self, folder: &Path) -> bool {

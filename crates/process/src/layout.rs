@@ -108,6 +108,8 @@ pub(crate) struct Layout {
     keeps_git: bool,
     /// Patterns of what is hidden.
     patterns: usize,
+    /// Hidden files with other names.
+    linked: hide::Linked,
     /// What is hidden and may be seen after all.
     unheld: Vec<(PathBuf, hide::Unheld)>,
 }
@@ -221,6 +223,11 @@ impl Layout {
         places
             .chain(self.symlinks.keys())
             .any(|place| place.starts_with(path))
+    }
+
+    /// Whether the guest finds a copy of what lies at a path of the host's, at the same path.
+    pub(crate) fn copies(&self, on_host: &Path) -> bool {
+        self.files.keys().any(|path| path.starts_with(on_host))
     }
 
     /// Whether this path is protected.

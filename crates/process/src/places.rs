@@ -25,7 +25,8 @@ impl Kept {
     pub fn new<S: AsRef<str>>(home: Option<PathBuf>, lines: impl IntoIterator<Item = S>) -> Self {
         let named = lines.into_iter().filter_map(|line| {
             let path = path_of(line.as_ref(), home.as_deref()).ok()??;
-            Some(Pattern::of(&path).map_or(Named::Path(path), Named::Pattern))
+            let pattern = Pattern::of(&path).map(Named::Pattern);
+            Some(pattern.unwrap_or_else(|| Named::Path(Pattern::plain(&path))))
         });
         Self {
             named: named.collect(),
@@ -79,7 +80,7 @@ fn path_of(line: &str, home: Option<&Path>) -> Result<Option<PathBuf>, &'static 
         return Err("it has characters that a terminal acts on");
     }
     let path = match line.strip_prefix("~/") {
-        Some(below) => home.ok_or("there is no home")?.join(below),
+        Some(below) => Pattern::escape(home.ok_or("there is no home")?).join(below),
         None if line.starts_with('~') => return Err("another user's home is named in full"),
         None if line.starts_with('/') => line.into(),
         None => Path::new("/**").join(line),

@@ -133,6 +133,10 @@ impl View for Plan {
         Self::shows(self, path)
     }
 
+    fn hides(&self, path: &Path) -> bool {
+        self.layout().is_some_and(|layout| layout.is_hidden(path))
+    }
+
     fn has_private_folder(&self) -> bool {
         Self::has_private_folder(self)
     }

@@ -213,6 +213,11 @@ pub trait View {
     /// Whether it finds the host's path under the same name.
     fn shows(&self, path: &Path) -> bool;
 
+    /// Whether nothing is found at a path inside because the policy hides it.
+    fn hides(&self, _path: &Path) -> bool {
+        false
+    }
+
     /// Whether it has private folders to write to.
     fn has_private_folder(&self) -> bool;
 

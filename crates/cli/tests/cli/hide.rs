@@ -15,6 +15,7 @@ use std::{
         ffi::OsStrExt,
         fs::{PermissionsExt, symlink},
     },
+    process::Command,
 };
 
 cases![
@@ -31,6 +32,18 @@ cases![
     a_folder_that_cannot_be_looked_through,
     another_name_is_refused,
     a_link_is_refused,
+    what_looks_left_behind_is_hidden,
+    a_file_in_a_hidden_folder_has_no_other_name,
+    a_grant_in_a_grant_that_is_moved_shows_nothing,
+    what_is_closed_outside_is_closed,
+    what_the_host_does_not_execute_is_not_executed,
+    a_pattern_finds_links_alone,
+    a_folder_with_a_sign_in_its_name,
+    the_order_means_nothing,
+    what_lies_beside_is_live,
+    folders_keep_their_modes,
+    what_is_the_domains_own_is_not_hidden,
+    the_note_says_that_it_is_hidden,
     what_is_granted_is_not_hidden,
     what_lies_nowhere_is_refused,
     a_root_hides,
@@ -308,9 +321,9 @@ fn another_name_is_refused(fixture: &Fixture) {
     );
     fs::hard_link(fixture.path("work/.env"), fixture.path("work/src/linked")).unwrap();
     fixture.script(&read, "true").run().refuses(&[
-        "work/.env",
-        "hard link",
-        "--allow-degraded hide",
+        "work/.env is hidden",
+        "sees the same as",
+        "work/src/linked",
     ]);
 }
 
@@ -327,6 +340,293 @@ fn a_link_is_refused(fixture: &Fixture) {
         .script(&flags, "cat work/link/one work/keys/one")
         .run();
     assert_eq!(tried.text(), "", "{tried:?}");
+}
+
+fn set_mode(fixture: &Fixture, path: &str, mode: u32) {
+    fs::set_permissions(fixture.path(path), Permissions::from_mode(mode)).unwrap();
+}
+
+/// Of the modes that palisade's own placeholders have.
+fn what_looks_left_behind_is_hidden(fixture: &Fixture) {
+    let flags = ["--write", "work", "--hide", "work/keys"];
+    lay_out(fixture);
+    set_mode(fixture, "work/keys", 0o1555);
+    let tried = fixture
+        .script(&flags, "cat work/keys/one; ls -A work/keys")
+        .run();
+    assert_eq!(tried.text(), "", "{tried:?}");
+    set_mode(fixture, "work/keys", 0o755);
+    set_mode(fixture, "work/src", 0o1555);
+    let deep = ["--write", "work", "--hide", "work/src/deep"];
+    let tried = fixture
+        .script(&deep, "cat work/src/deep/server.pem; cat work/src/main.c")
+        .run();
+    assert_eq!(tried.text(), "source", "{tried:?}");
+    set_mode(fixture, "work/src", 0o755);
+    // What somebody puts into a place that is held.
+    let held = [
+        "--write",
+        "work",
+        "--hide",
+        "work/none/x",
+        "--allow-degraded",
+        "hide",
+    ];
+    let mut guest = Guest::start(fixture, &held, EVALUATES);
+    if fixture.user.name() == "root" {
+        fixture.write("work/none/x", "secret");
+    }
+    let path = fixture.text("work/none/x");
+    assert_eq!(guest.reads(&path), "ENOENT");
+    let other = [
+        "--write",
+        "work",
+        "--hide",
+        "work/none",
+        "--allow-degraded",
+        "hide",
+    ];
+    let tried = fixture
+        .script(&other, "cat work/none/x; ls -A work/none")
+        .run();
+    assert_eq!(tried.text(), "", "{tried:?}");
+    assert_eq!(guest.reads(&path), "ENOENT");
+    guest.ends().is(0);
+}
+
+fn a_file_in_a_hidden_folder_has_no_other_name(fixture: &Fixture) {
+    lay_out(fixture);
+    let flags = ["--read", "work", "--hide", "work/keys"];
+    fs::hard_link(fixture.path("work/keys/one"), fixture.path("work/keys/two")).unwrap();
+    fixture.script(&flags, "true").run().is(0);
+    fs::hard_link(fixture.path("work/keys/one"), fixture.path("outside")).unwrap();
+    let granted = [&flags[..], &["--read", "outside:/x"]].concat();
+    fixture
+        .script(&granted, "true")
+        .run()
+        .refuses(&["work/keys is hidden", "sees the same as /x"]);
+    let mut guest = Guest::start(fixture, &[&["--grantable"], &flags[..]].concat(), EVALUATES);
+    let refused = operate(
+        fixture,
+        "grant",
+        &guest,
+        &["--read", &fixture.text("outside")],
+    );
+    refused.says(125, &["sees the same as", "outside"]);
+    assert_eq!(guest.reads(&fixture.text("work/src/main.c")), "source");
+    guest.ends().is(0);
+    fs::rename(
+        fixture.path("outside"),
+        fixture.path("work/src/deep/linked"),
+    )
+    .unwrap();
+    fixture.script(&flags, "true").run().refuses(&[
+        "work/keys is hidden",
+        "sees the same as",
+        "work/src/deep/linked",
+    ]);
+}
+
+/// What lies around it is shown then, and has it too.
+fn a_grant_in_a_grant_that_is_moved_shows_nothing(fixture: &Fixture) {
+    for (inner, outer, ends) in [
+        ("--read", "--read", 0),
+        ("--write", "--read", 0),
+        ("--write", "--write", 137),
+    ] {
+        let _ = fs::remove_dir_all(fixture.path("work"));
+        lay_out(fixture);
+        let mut flags = vec![outer, "work", inner, "work/src", "--hide", "work/src/deep"];
+        if outer == "--write" {
+            flags.push("--no-guard");
+        }
+        let mut guest = Guest::start(fixture, &flags, EVALUATES);
+        let secret = fixture.text("work/src/deep/server.pem");
+        assert_eq!(guest.reads(&secret), "ENOENT", "{inner} in {outer}");
+        fs::rename(fixture.path("work/src"), fixture.path("moved")).unwrap();
+        fixture.write("work/src/deep/server.pem", "secret");
+        if ends == 0 {
+            assert_eq!(guest.reads(&secret), "ENOENT", "{inner} in {outer}");
+        }
+        assert_eq!(guest.ends().code(), ends, "{inner} in {outer}");
+        fs::remove_dir_all(fixture.path("moved")).unwrap();
+    }
+}
+
+/// An overlay remembers what the modes were.
+fn what_is_closed_outside_is_closed(fixture: &Fixture) {
+    fixture.write("work/file", "open");
+    let mut guest = start(fixture, &ALL);
+    let path = fixture.text("work/file");
+    assert_eq!(
+        guest.evaluates(&format!("os.access({path:?}, os.R_OK)")),
+        "True"
+    );
+    set_mode(fixture, "work/file", 0);
+    assert_eq!(guest.reads(&path), "EACCES");
+    guest.ends().is(0);
+}
+
+/// Only root mounts anything.
+fn what_the_host_does_not_execute_is_not_executed(fixture: &Fixture) {
+    if fixture.user.name() != "root" {
+        return;
+    }
+    lay_out(fixture);
+    fixture.write_program("work/tool", "#!/bin/sh\necho ran\n");
+    let inner = format!(
+        "mount --bind work work && mount -o remount,bind,noexec work && {} run --read work --hide work/.env -- ./work/tool",
+        fixture.program().display()
+    );
+    let ran = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &inner])
+        .current_dir(fixture.path(""))
+        .output()
+        .unwrap();
+    assert_eq!(ran.stdout, b"", "{ran:?}");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("cannot be executed"), "{said}");
+}
+
+fn a_pattern_finds_links_alone(fixture: &Fixture) {
+    lay_out(fixture);
+    symlink("src/main.c", fixture.path("work/link.pem")).unwrap();
+    for access in ["--read", "--write"] {
+        let flags = [
+            access,
+            "work",
+            "--hide",
+            "work/**/*.pem",
+            "--allow-degraded",
+            "hide",
+        ];
+        let tried = fixture
+            .script(
+                &flags,
+                "cat work/src/deep/server.pem; ls work; cat work/src/main.c",
+            )
+            .run();
+        assert!(!tried.text().contains("secret"), "{tried:?}");
+        assert!(tried.text().contains("source"), "{tried:?}");
+        assert_eq!(
+            tried.text().contains("link.pem"),
+            access == "--write",
+            "{tried:?}"
+        );
+    }
+}
+
+fn a_folder_with_a_sign_in_its_name(fixture: &Fixture) {
+    fixture.write("what?/a*/.env", "secret");
+    fixture.write("what?/a*/file", "shown");
+    fixture.write("what?/ab/.env", "other");
+    let script = "cd what?; cat a\\*/.env ab/.env a\\*/file";
+    let mut call = fixture.script(&["--read", "what?", "--hide", "what?/a\\*/.env"], script);
+    call.command.current_dir(fixture.path(""));
+    // As typed, the folder's own name has a sign.
+    call.run().refuses(&["a pattern"]);
+    let policy = "[grants]\nread = ['.']\nhide = ['a\\*/.env']\n";
+    fixture.write("what?/policy.toml", policy);
+    let tried = fixture
+        .script(&["--policy", "what?/policy.toml"], script)
+        .run();
+    assert_eq!(tried.text(), "othershown", "{tried:?}");
+}
+
+fn the_order_means_nothing(fixture: &Fixture) {
+    for flags in [
+        [
+            "--write",
+            "work",
+            "--hide",
+            "work/keys",
+            "--hide",
+            "work/keys/one",
+        ],
+        [
+            "--write",
+            "work",
+            "--hide",
+            "work/keys/one",
+            "--hide",
+            "work/keys",
+        ],
+    ] {
+        script(fixture, &flags, "cat work/keys/one || exit 7").is(7);
+    }
+}
+
+/// Folders in which nothing is hidden are the host's own.
+fn what_lies_beside_is_live(fixture: &Fixture) {
+    let mut guest = start(fixture, &["--read", "work", "--hide", "work/.env"]);
+    let path = fixture.text("work/src/main.c");
+    let new = fixture.text("work/src/new");
+    assert_eq!(guest.reads(&path), "source");
+    assert_eq!(guest.reads(&new), "ENOENT");
+    fixture.write("replacement", "replaced");
+    fs::rename(fixture.path("replacement"), fixture.path("work/src/main.c")).unwrap();
+    fixture.write("work/src/new", "made");
+    assert_eq!(guest.reads(&path), "replaced");
+    assert_eq!(guest.reads(&new), "made");
+    assert_eq!(guest.writes(&path), "EROFS");
+    guest.ends().is(0);
+}
+
+fn folders_keep_their_modes(fixture: &Fixture) {
+    lay_out(fixture);
+    set_mode(fixture, "work", 0o1777);
+    set_mode(fixture, "work/src", 0o2755);
+    set_mode(fixture, "work/src/deep", 0o700);
+    let tried = fixture
+        .script(&ALL, "stat -c %a work work/src work/src/deep")
+        .run();
+    assert_eq!(tried.text(), "1777\n2755\n700\n", "{tried:?}");
+}
+
+fn what_is_the_domains_own_is_not_hidden(fixture: &Fixture) {
+    lay_out(fixture);
+    for folder in ["proc", "tmp", "dev"] {
+        fixture.make_folder(&format!("work/{folder}"));
+        let hidden = format!("/{folder}");
+        let words = ["run", "--read", "work:/", "--hide", &hidden, "--", "/x"];
+        fixture
+            .palisade(words)
+            .run()
+            .refuses(&["policy: ", &hidden]);
+    }
+    let words = [
+        "run",
+        "--read",
+        "/etc:/e",
+        "--hide",
+        "/e/gai.conf",
+        "--",
+        "true",
+    ];
+    fixture
+        .palisade(words)
+        .run()
+        .refuses(&["sees the same as /etc/gai.conf"]);
+}
+
+fn the_note_says_that_it_is_hidden(fixture: &Fixture) {
+    lay_out(fixture);
+    let words = [
+        "run",
+        "--read",
+        "work",
+        "--hide",
+        "work/.env",
+        "--",
+        "cat",
+        "work/.env",
+    ];
+    let told = fixture.palisade(words).run();
+    assert!(
+        told.stderr.contains("'work/.env' is hidden by the policy"),
+        "{told:?}"
+    );
+    assert!(!told.stderr.contains("--read"), "{told:?}");
 }
 
 fn what_is_granted_is_not_hidden(fixture: &Fixture) {

@@ -8,7 +8,7 @@ use std::{
 
 use super::{Contradiction, network::find_in_network};
 use crate::{
-    Access, Capability, ConnectGrant, FileGrant, Grants, Limits, UnixGrant,
+    Access, Capability, ConnectGrant, FileGrant, Grants, Limits, Pattern, UnixGrant,
     value::{MAX_CORES, format_duration, format_size},
 };
 
@@ -229,11 +229,13 @@ fn find_hidden(grants: &Grants) -> Found {
     let sockets = sockets(grants).map(UnixGrant::guest_path);
     let cwd = grants.cwd.as_deref();
     let mut said = named.chain(sockets).chain(cwd);
+    let hidden = hidden.iter().map(|file| file.guest_path());
+    let hidden = hidden.filter(|path| Pattern::of(path).is_none());
+    let hidden: Vec<_> = hidden.map(Pattern::plain).collect();
     said.find_map(|path| {
-        let mut hidden = hidden.iter().map(|file| file.guest_path());
-        let hidden = hidden.find(|hidden| path.starts_with(hidden))?;
+        let hidden = hidden.iter().find(|hidden| path.starts_with(hidden))?;
         Some(Contradiction::HiddenGrant {
-            hidden: hidden.to_path_buf(),
+            hidden: hidden.clone(),
             grant: path.to_path_buf(),
         })
     })

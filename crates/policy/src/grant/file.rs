@@ -7,6 +7,7 @@ use std::{
     str::FromStr,
 };
 
+use super::Pattern;
 use crate::value::{
     Reason, ValueError, ValueKind, absolute, parse_mapping, split_colons, words, write_mapping,
 };
@@ -144,6 +145,10 @@ fn parse_file(access: Access, text: &OsStr, base: &Path) -> Result<FileGrant, Re
     if !access.maps_host_path() && split_colons(text).len() == 2 {
         return Err(Reason::UnexpectedGuest);
     }
+    let base = match access {
+        Access::Hide => &Pattern::escape(base),
+        _ => base,
+    };
     let (host, guest) = parse_mapping(text, base)?;
     Ok(FileGrant {
         access,

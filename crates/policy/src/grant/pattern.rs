@@ -1,37 +1,69 @@
 //! Patterns of paths: `/work/**/*.pem`.
 
 use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Component, Path, PathBuf},
 };
 
 /// A path in which names may stand for others.
 ///
 /// `*` is any part of a name, with a dot at its beginning too, `?` one byte of it, and `**` as a name any number of folders,
-/// none included. All else is itself; names are bytes, and need not be UTF-8. A name that has such a sign itself is
-/// matched too.
+/// none included. Behind a backslash such a sign, or a backslash, is itself; so is all else. Names are bytes, and need not be
+/// UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The folder that all of it lies in: what stands before the first sign.
     folder: PathBuf,
-    names: Vec<Box<[u8]>>,
+    names: Vec<Name>,
 }
 
-const ANY_FOLDERS: &[u8] = b"**";
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Name {
+    AnyFolders,
+    Of(Vec<Sign>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    Any,
+    One,
+    Byte(u8),
+}
 
 impl Pattern {
-    /// The pattern that an absolute path is; `None` where it is just a path.
+    /// The pattern that an absolute path is; `None` where it is just a path ([`Pattern::plain`]).
     pub fn of(path: &Path) -> Option<Self> {
         let names: Vec<&OsStr> = normal(path).collect();
-        let first = names.iter().position(|name| has_sign(name.as_bytes()))?;
+        let signs: Vec<Vec<Sign>> = names.iter().map(|name| read(name)).collect();
+        let first = signs.iter().position(|signs| has_sign(signs))?;
         Some(Self {
-            folder: Path::new("/").join(names[..first].iter().collect::<PathBuf>()),
-            names: names[first..]
-                .iter()
-                .map(|name| name.as_bytes().into())
-                .collect(),
+            folder: Self::plain(&names[..first].iter().collect::<PathBuf>()),
+            names: signs.into_iter().skip(first).map(Name::of).collect(),
         })
+    }
+
+    /// The path that one without signs is.
+    pub fn plain(path: &Path) -> PathBuf {
+        let names = normal(path).map(|name| {
+            let bytes = read(name).into_iter().map(|sign| match sign {
+                Sign::Any => b'*',
+                Sign::One => b'?',
+                Sign::Byte(byte) => byte,
+            });
+            OsString::from_vec(bytes.collect())
+        });
+        Path::new("/").join(names.collect::<PathBuf>())
+    }
+
+    /// A path in which nothing stands for anything else.
+    pub fn escape(path: &Path) -> PathBuf {
+        let bytes = path.as_os_str().as_bytes().iter();
+        let escaped = bytes.flat_map(|byte| {
+            let backslash = matches!(byte, b'*' | b'?' | b'\\').then_some(b'\\');
+            backslash.into_iter().chain([*byte])
+        });
+        OsString::from_vec(escaped.collect()).into()
     }
 
     /// Whether it finds this path.
@@ -58,10 +90,10 @@ impl Pattern {
         for name in normal(below) {
             let mut next = vec![false; places.len()];
             for (place, wanted) in self.names.iter().enumerate().filter(|(at, _)| places[*at]) {
-                match **wanted == *ANY_FOLDERS {
-                    true => next[place] = true,
-                    false if is_named(wanted, name.as_bytes()) => next[place + 1] = true,
-                    false => {}
+                match wanted {
+                    Name::AnyFolders => next[place] = true,
+                    Name::Of(signs) if is_named(signs, name.as_bytes()) => next[place + 1] = true,
+                    Name::Of(_) => {}
                 }
             }
             self.pass_over(&mut next);
@@ -73,7 +105,7 @@ impl Pattern {
     /// Any number of folders may be none.
     fn pass_over(&self, places: &mut [bool]) {
         for (place, wanted) in self.names.iter().enumerate() {
-            places[place + 1] |= places[place] && **wanted == *ANY_FOLDERS;
+            places[place + 1] |= places[place] && *wanted == Name::AnyFolders;
         }
     }
 }
@@ -85,22 +117,50 @@ fn normal(path: &Path) -> impl Iterator<Item = &OsStr> {
     })
 }
 
-fn has_sign(name: &[u8]) -> bool {
-    name.iter().any(|byte| matches!(byte, b'*' | b'?'))
+impl Name {
+    fn of(signs: Vec<Sign>) -> Self {
+        match signs[..] {
+            [Sign::Any, Sign::Any] => Self::AnyFolders,
+            _ => Self::Of(signs),
+        }
+    }
+}
+
+fn read(name: &OsStr) -> Vec<Sign> {
+    let mut bytes = name.as_bytes().iter().copied().peekable();
+    let mut signs = Vec::new();
+    while let Some(byte) = bytes.next() {
+        signs.push(match byte {
+            b'*' => Sign::Any,
+            b'?' => Sign::One,
+            b'\\' => {
+                let escaped = bytes.next_if(|next| matches!(next, b'*' | b'?' | b'\\'));
+                Sign::Byte(escaped.unwrap_or(byte))
+            }
+            byte => Sign::Byte(byte),
+        });
+    }
+    signs
+}
+
+fn has_sign(signs: &[Sign]) -> bool {
+    signs
+        .iter()
+        .any(|sign| matches!(sign, Sign::Any | Sign::One))
 }
 
 /// `*` takes as little as it can; what does not fit behind it is tried again from one byte further, by the last `*` alone: so
 /// no pattern takes longer than its length times the name's.
-fn is_named(pattern: &[u8], name: &[u8]) -> bool {
+fn is_named(signs: &[Sign], name: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
     let mut last_star: Option<(usize, usize)> = None;
     while from < name.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
+        match signs.get(at) {
+            Some(Sign::Any) => {
                 last_star = Some((at, from));
                 at += 1;
             }
-            Some(sign) if *sign == b'?' || *sign == name[from] => {
+            Some(sign) if *sign == Sign::One || *sign == Sign::Byte(name[from]) => {
                 at += 1;
                 from += 1;
             }
@@ -113,14 +173,12 @@ fn is_named(pattern: &[u8], name: &[u8]) -> bool {
             },
         }
     }
-    pattern[at..].iter().all(|sign| *sign == b'*')
+    signs[at..].iter().all(|sign| *sign == Sign::Any)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsString;
-    use std::os::unix::ffi::OsStringExt;
 
     fn finds(pattern: &str, path: &str) -> bool {
         Pattern::of(Path::new(pattern))
@@ -168,6 +226,21 @@ mod tests {
         ] {
             assert!(!finds(pattern, path), "{pattern} {path}");
         }
+    }
+
+    #[test]
+    fn a_sign_behind_a_backslash_is_itself() {
+        let path = Path::new("/w*/?\\\\x/[a]");
+        let escaped = Pattern::escape(path);
+        assert_eq!(Pattern::of(&escaped), None);
+        assert_eq!(Pattern::plain(&escaped), path);
+        assert_eq!(Pattern::plain(Path::new("/a/\\b")), Path::new("/a/\\b"));
+        let pattern = Pattern::of(&Pattern::escape(Path::new("/w*")).join("*.pem")).unwrap();
+        assert!(pattern.finds(Path::new("/w*/a.pem")));
+        assert!(!pattern.finds(Path::new("/wx/a.pem")));
+        assert_eq!(pattern.folder, Path::new("/w*"));
+        assert!(finds("/w/\\**", "/w/*x"));
+        assert!(!finds("/w/\\**", "/w/x"));
     }
 
     #[test]

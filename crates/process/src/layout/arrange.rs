@@ -81,7 +81,7 @@ impl Layout {
                 Ok(())
             }
             MountPoint::Protected => self.protect(arrangement, host, guest),
-            MountPoint::Hidden(_) => self.cover(arrangement, host, guest),
+            MountPoint::Hidden(on_host) => self.cover(arrangement, host, (guest, on_host)),
             MountPoint::Executable => self.make_executable(arrangement, host, guest),
         }
     }
@@ -134,7 +134,7 @@ impl Layout {
             None => arrangement.make_folder(Path::new(ROOT_PLACE), 0o755),
             Some(Some(_)) => {
                 self.check_mount_point(arrangement, host, guest, source)?;
-                if self.is_stricter_than_around(guest, source) {
+                if self.is_stricter_than_around(guest, source) || self.hides_in_mount(guest) {
                     arrangement.guarded.push(guest.into());
                 }
             }
@@ -228,22 +228,6 @@ impl Layout {
         }
     }
 
-    /// Hides a path in a folder that is written to. What is hidden in one that is read lies over that as a whole.
-    fn cover(
-        &self,
-        arrangement: &mut Arrangement,
-        host: &dyn Host,
-        guest: &Path,
-    ) -> Result<(), PlanError> {
-        match self.granted(guest) {
-            Some((outer, source)) if source.writable => {
-                let outer = outer.to_path_buf();
-                self.protect_on_host(arrangement, host, guest, &outer)
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Walks down from the writable folder: what exists is held in place, the first thing that does
     /// not exist is kept from coming into being by an empty placeholder.
     fn protect_on_host(
@@ -259,10 +243,7 @@ impl Layout {
             .collect();
         steps.reverse();
         for path in steps {
-            let on_host = match self.mount_points.get(path) {
-                Some(MountPoint::Hidden(on_host)) => on_host.clone(),
-                _ => self.host_path(path).unwrap_or_default(),
-            };
+            let on_host = self.host_path(path).unwrap_or_default();
             match host.find(&on_host) {
                 Ok(found) if found.canonical != on_host => {
                     return Err(PlanError::ProtectBehindLink {
@@ -274,9 +255,6 @@ impl Layout {
                     // Another domain's: held together, it goes with the last.
                     arrangement.hold(host, path, on_host, found.kind == Kind::Folder)?;
                     return Ok(());
-                }
-                Ok(found) if path == guest && self.is_hidden(guest) => {
-                    arrangement.cover(path, found.kind);
                 }
                 Ok(_) if path == guest => arrangement.protect(path),
                 Ok(_) if arrangement.pinned.insert(path.into()) => {
@@ -396,7 +374,7 @@ pub(super) fn is_open_to_all(found: &Found, writable: bool) -> bool {
 }
 
 /// Whether palisade made this to keep a protected path from coming into being.
-fn is_placeholder(found: &Found) -> bool {
+pub(super) fn is_placeholder(found: &Found) -> bool {
     match found.kind {
         Kind::File => found.mode == PLACEHOLDER_FILE_MODE && found.size_bytes == 0,
         Kind::Folder => found.mode == PLACEHOLDER_FOLDER_MODE,

@@ -81,17 +81,28 @@ impl Arrangement {
         on_host: PathBuf,
         folder: bool,
     ) -> Result<(), PlanError> {
-        let parent = on_host.parent().unwrap_or(&on_host);
+        self.hold_place(host, &on_host, folder)?;
+        self.protect(path);
+        Ok(())
+    }
+
+    /// The same, and nothing said of how the guest is kept from it.
+    pub(super) fn hold_place(
+        &mut self,
+        host: &dyn Host,
+        on_host: &Path,
+        folder: bool,
+    ) -> Result<(), PlanError> {
+        let parent = on_host.parent().unwrap_or(on_host);
         let found = host
             .find(parent)
             .map_err(|errno| PlanError::missing(parent, errno))?;
         self.placeholders.push(Placeholder {
             parent: found.identity,
-            path: on_host,
+            path: on_host.into(),
             folder,
             to_fill: false,
         });
-        self.protect(path);
         Ok(())
     }
 

@@ -97,6 +97,7 @@ impl Layout {
         if source.writable {
             self.refuse_guards(host, &source.found)?;
         }
+        grown.refuse_links_in_grant((guest, &source), host)?;
         let growth = Growth {
             guest: guest.into(),
             attributes: grown.attributes(guest, &source),

@@ -7,32 +7,45 @@
 //!
 //! A mount over a *file* is lost a moment before its name leads to another one, and a guest that tries all the time may see
 //! that. A pattern is looked for once, at the start. What cannot be held is refused, unless the policy accepts less.
+//!
+//! Names lie over every folder for reading that a hidden path lies in, not the nearest alone: a mount in another one goes with
+//! what it stands on.
 
-use super::{HostPath, Layout, MountPoint, arrangement::Arrangement};
+mod linked;
+mod walk;
+
+use super::{
+    HostPath, Layout, MountPoint,
+    arrange::is_placeholder,
+    arrangement::{Arrangement, nothing_to_execute},
+};
 use crate::{
     host::{EntryKind, Host, Kind},
     paths::join,
     plan_error::PlanError,
-    steps::Step,
+    steps::{Attributes, Step},
 };
 use palisade_policy::{Access, Capability, Pattern, Policy};
 use rustix::io::Errno;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
+use walk::Walk;
 
-/// Most files and folders that are looked at for patterns.
-const MOST_LOOKED_AT: usize = 200_000;
+pub(super) use linked::Linked;
+
 /// Most names that are hidden.
 const MOST_HIDDEN: usize = 1000;
+/// Most folders beside those that lead to hidden names which are mounted over the overlay again.
+const MOST_LIVE: usize = 256;
 
 /// Why something hidden may be seen after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unheld {
     Pattern,
     InWritable,
-    HardLink,
+    TooManyLinks,
 }
 
 impl Unheld {
@@ -46,8 +59,8 @@ impl Unheld {
                  somebody puts in its place outside, for the moment until it is ended; grant the folder with --read, and with \
                  --write what the guest writes in it"
             }
-            Self::HardLink => {
-                "it has another name on the host, a hard link, which the guest may see"
+            Self::TooManyLinks => {
+                "more is hidden and granted than is looked through for other names of it, hard links"
             }
         }
     }
@@ -60,26 +73,34 @@ pub(crate) struct HiddenCounts {
     pub(crate) patterns: usize,
     /// Some of it may be seen after all.
     pub(crate) is_unheld: bool,
+    /// Mounts hold some of it, in what is written to.
+    pub(crate) has_mounts: bool,
 }
 
 impl Layout {
     pub(super) fn add_hidden(&mut self, policy: &Policy, host: &dyn Host) -> Result<(), PlanError> {
         let files = policy.grants.files.iter();
         let hidden = files.filter(|grant| grant.access == Access::Hide);
-        for grant in hidden {
-            let path = grant.guest_path();
-            match Pattern::of(path) {
-                None => self.hide(path, host)?,
-                Some(pattern) => {
-                    self.patterns += 1;
-                    self.unheld.push((path.into(), Unheld::Pattern));
-                    for found in self.find_all(path, &pattern, host)? {
-                        self.hide(&found, host)?;
-                    }
-                }
+        let hidden: BTreeSet<&Path> = hidden.map(|grant| grant.guest_path()).collect();
+        let (named, patterns): (Vec<&Path>, Vec<&Path>) = hidden
+            .into_iter()
+            .partition(|path| Pattern::of(path).is_none());
+        // What holds others comes before them.
+        for path in named
+            .into_iter()
+            .map(Pattern::plain)
+            .collect::<BTreeSet<_>>()
+        {
+            self.hide(&path, host)?;
+        }
+        for path in patterns {
+            self.patterns += 1;
+            self.unheld.push((path.into(), Unheld::Pattern));
+            for found in self.find_all(path, host)? {
+                self.hide_found(&found, host)?;
             }
         }
-        Ok(())
+        self.look_for_links(host)
     }
 
     /// Refuses what cannot be held, unless less of it is accepted.
@@ -96,10 +117,15 @@ impl Layout {
     }
 
     pub(crate) fn hidden_counts(&self) -> HiddenCounts {
+        let is_in_writable = |guest: &Path| {
+            self.granted(guest)
+                .is_some_and(|(_, source)| source.writable)
+        };
         HiddenCounts {
             paths: self.hidden().count(),
             patterns: self.patterns,
             is_unheld: !self.unheld.is_empty(),
+            has_mounts: self.hidden().any(|(guest, _)| is_in_writable(guest)),
         }
     }
 
@@ -131,42 +157,84 @@ impl Layout {
         }
     }
 
+    /// Whether a guest that lost the mount at this path would see something hidden in the folder around it, to which it writes.
+    pub(super) fn hides_in_mount(&self, guest: &Path) -> bool {
+        let is_in_writable = matches!(
+            self.around(guest),
+            Some((_, MountPoint::Host(HostPath { writable: true, .. })))
+        );
+        is_in_writable && self.hidden().any(|(hidden, _)| hidden.starts_with(guest))
+    }
+
+    /// Hides what a pattern has found. Of a link that is the link alone, as far as names can be held: what it leads to has a
+    /// name of its own.
+    fn hide_found(&mut self, guest: &Path, host: &dyn Host) -> Result<(), PlanError> {
+        let Some((outer, source)) = self.granted(guest) else {
+            return Ok(());
+        };
+        let on_host = join(
+            &source.found.canonical,
+            guest.strip_prefix(outer).unwrap_or(guest),
+        );
+        match (host.link(&on_host), source.writable) {
+            (None, _) => self.hide(guest, host),
+            (Some(_), true) => Ok(()),
+            (Some(_), false) => self.insert_hidden(guest.into(), on_host),
+        }
+    }
+
     fn hide(&mut self, guest: &Path, host: &dyn Host) -> Result<(), PlanError> {
         if self.is_hidden(guest) {
             return Ok(());
         }
         let (outer, source) = match self.granted(guest) {
-            Some((outer, source)) => (outer.to_path_buf(), source.clone()),
-            None => {
+            Some((outer, source)) if !self.is_of_own_root(guest) => {
+                (outer.to_path_buf(), source.clone())
+            }
+            _ => {
                 return Err(PlanError::NothingToHide {
                     guest: guest.into(),
                 });
             }
         };
-        let below = guest.strip_prefix(&outer).unwrap_or(guest);
-        let on_host = join(&source.found.canonical, below);
-        let place = first_missing(host, &source.found.canonical, &on_host)
-            .map_err(|error| error.of(guest, &outer, &source))?;
-        let is_missing = place.is_some();
-        // What is not there yet is kept from coming into being, and so is the first folder that leads to it.
-        let on_host = place.unwrap_or(on_host);
-        let below = on_host
-            .strip_prefix(&source.found.canonical)
-            .unwrap_or(&on_host);
-        let guest = join(&outer, below);
-        self.refuse_what_lies_in(&guest)?;
+        let root = &source.found.canonical;
+        let on_host = join(root, guest.strip_prefix(&outer).unwrap_or(guest));
+        let is_missing = match way_to(host, root, &on_host) {
+            (_, end @ (End::There | End::Missing)) => end == End::Missing,
+            (link, End::Link) => {
+                let below = link.strip_prefix(root).unwrap_or(&link);
+                return Err(PlanError::HideBehindLink {
+                    guest: guest.into(),
+                    link: join(&outer, below),
+                });
+            }
+            (path, End::Unknown(errno)) => return Err(PlanError::Unreachable { path, errno }),
+        };
         let kind = host.kind_and_mode(&on_host).map(|(kind, _)| kind);
         if source.writable && (is_missing || kind != Ok(Kind::Folder)) {
-            self.unheld.push((guest.clone(), Unheld::InWritable));
+            self.unheld.push((guest.into(), Unheld::InWritable));
         }
-        if kind == Ok(Kind::File) && host.names(&on_host) > 1 {
-            self.unheld.push((guest.clone(), Unheld::HardLink));
-        }
+        self.insert_hidden(guest.into(), on_host)
+    }
+
+    fn insert_hidden(&mut self, guest: PathBuf, on_host: PathBuf) -> Result<(), PlanError> {
+        self.refuse_what_lies_in(&guest)?;
+        // What else is hidden there goes with it.
+        self.mount_points
+            .retain(|path, _| !path.starts_with(&guest));
         self.mount_points.insert(guest, MountPoint::Hidden(on_host));
         match self.hidden().count() {
             0..=MOST_HIDDEN => Ok(()),
             _ => Err(PlanError::HidesTooMuch { most: MOST_HIDDEN }),
         }
+    }
+
+    /// Whether the domain has its own there although a granted folder is its root.
+    fn is_of_own_root(&self, guest: &Path) -> bool {
+        self.mount_points.contains_key(Path::new("/"))
+            && ["/proc", "/dev", "/tmp"]
+                .iter()
+                .any(|own| guest.starts_with(own))
     }
 
     /// The grant that a path lies in, and where it is.
@@ -197,43 +265,48 @@ impl Layout {
         }
     }
 
-    /// What a pattern finds in all that is granted.
-    fn find_all(
-        &self,
-        path: &Path,
-        pattern: &Pattern,
-        host: &dyn Host,
-    ) -> Result<Vec<PathBuf>, PlanError> {
-        let folders = self
-            .mount_points
+    /// Folders that are granted, each with where it lies on the host.
+    fn granted_folders(&self) -> impl Iterator<Item = (&Path, &HostPath)> {
+        self.mount_points
             .iter()
             .filter_map(|(guest, place)| match place {
                 MountPoint::Host(source) if source.granted && source.found.kind == Kind::Folder => {
-                    Some((guest, source))
+                    Some((guest.as_path(), source))
                 }
                 _ => None,
-            });
-        let mut search = Search {
-            layout: self,
-            pattern,
-            host,
-            found: Vec::new(),
-            looked_at: 0,
+            })
+    }
+
+    /// What a pattern finds in all that is granted.
+    fn find_all(&self, path: &Path, host: &dyn Host) -> Result<Vec<PathBuf>, PlanError> {
+        let Some(pattern) = Pattern::of(path) else {
+            return Ok(Vec::new());
         };
+        let mut walk = Walk::new(self, host);
+        let mut found = Vec::new();
         let mut is_anywhere = false;
-        for (guest, source) in folders {
+        for (guest, source) in self.granted_folders() {
             if pattern.may_find_below(guest) {
                 is_anywhere = true;
-                search.look_through(guest, &source.found.canonical, source.writable)?;
+                walk.through(guest, source, |inside, _, _| {
+                    let is_it = pattern.finds(inside);
+                    if is_it {
+                        found.push(inside.to_path_buf());
+                    }
+                    !is_it && pattern.may_find_below(inside)
+                })?;
             }
         }
+        if walk.is_cut_short() {
+            return Err(PlanError::TooMuchToLookThrough { most: walk::MOST });
+        }
         match is_anywhere {
-            true => Ok(search.found),
+            true => Ok(found),
             false => Err(PlanError::NothingToHide { guest: path.into() }),
         }
     }
 
-    /// The names of nothing that lie over a folder which is granted for reading.
+    /// The names of nothing that lie over a folder which is mounted for reading.
     pub(super) fn lay_over(
         &self,
         arrangement: &mut Arrangement,
@@ -241,31 +314,123 @@ impl Layout {
         target: &Path,
         source: &HostPath,
     ) -> Result<(), PlanError> {
+        if source.writable || source.found.kind != Kind::Folder {
+            return Ok(());
+        }
         let root = &source.found.canonical;
-        let below = self.hidden().filter_map(|(guest, on_host)| {
-            let is_in_it = self.around(guest).is_some_and(|(outer, _)| outer == target);
-            let name = on_host.strip_prefix(root).ok()?;
-            is_in_it.then(|| name.to_path_buf())
+        let below = self.hidden().filter_map(|(guest, _)| {
+            let name = guest.strip_prefix(target).ok()?;
+            // As this folder has it: another grant may lie in between. What is not there yet is kept from coming into being, and so
+            // is the first folder that leads to it.
+            let (end, _) = way_to(host, root, &join(root, name));
+            Some(end.strip_prefix(root).ok()?.to_path_buf())
         });
-        let names: Vec<PathBuf> = below.collect();
-        if names.is_empty() || source.writable {
+        let names: BTreeSet<PathBuf> = below.collect();
+        if names.is_empty() {
             return Ok(());
         }
         refuse_mounts_below(host, target, root)?;
         let mut folders = BTreeMap::new();
         for folder in names.iter().flat_map(|name| name.ancestors().skip(1)) {
-            let mode = host.kind_and_mode(&join(root, folder));
-            let (_, mode) = mode.map_err(|errno| PlanError::missing(&join(root, folder), errno))?;
-            folders.insert(folder.to_path_buf(), mode & 0o777);
+            let path = join(root, folder);
+            let found = host
+                .find_unlinked(&path)
+                .map_err(|errno| PlanError::missing(&path, errno))?;
+            let is_own = found.uid == source.found.uid;
+            folders.insert(folder.to_path_buf(), shown_mode(found.mode, is_own));
         }
+        let live = find_live(host, root, &folders, &names);
         arrangement.steps.push(Step::Hide {
             target: target.into(),
             folders: folders.into_iter().collect(),
-            names,
+            names: names.into_iter().collect(),
+            live,
             attributes: self.attributes(target, source),
         });
         Ok(())
     }
+
+    /// Hides a path in a folder that is written to. What is hidden in one that is read lies over that as a whole.
+    pub(super) fn cover(
+        &self,
+        arrangement: &mut Arrangement,
+        host: &dyn Host,
+        (guest, on_host): (&Path, &Path),
+    ) -> Result<(), PlanError> {
+        let Some((outer, source)) = self.granted(guest).filter(|(_, source)| source.writable)
+        else {
+            return Ok(());
+        };
+        let root = &source.found.canonical;
+        let mut way: Vec<&Path> = on_host
+            .ancestors()
+            .take_while(|path| *path != root)
+            .collect();
+        way.reverse();
+        for path in way {
+            let inside = join(outer, path.strip_prefix(root).unwrap_or(path));
+            match host.find_unlinked(path) {
+                Ok(found) if path == on_host || is_left(host, path, &found) => {
+                    // Another domain's: held together, it goes with the last.
+                    if is_placeholder(&found) {
+                        arrangement.hold_place(host, path, found.kind == Kind::Folder)?;
+                    }
+                    arrangement.cover(&inside, found.kind);
+                    return Ok(());
+                }
+                Ok(_) if arrangement.pinned.insert(inside.clone()) => {
+                    arrangement.remount(&inside, Attributes::NONE, Attributes::NONE);
+                }
+                Ok(_) => {}
+                Err(Errno::NOENT) if arrangement.makes(path) => {
+                    return Err(nothing_to_execute(&inside, path.into(), Errno::NOENT));
+                }
+                Err(Errno::NOENT) => {
+                    let is_folder = path != on_host;
+                    if !arrangement.holds(path) {
+                        arrangement.hold_place(host, path, is_folder)?;
+                    }
+                    let kind = if is_folder { Kind::Folder } else { Kind::File };
+                    arrangement.cover(&inside, kind);
+                    return Ok(());
+                }
+                Err(errno) => return Err(PlanError::missing(path, errno)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A folder on the way that was left by palisade, and is nobody's.
+fn is_left(host: &dyn Host, path: &Path, found: &crate::host::Found) -> bool {
+    let is_empty = || host.list(path).is_ok_and(|entries| entries.is_empty());
+    found.kind == Kind::Folder && is_placeholder(found) && is_empty()
+}
+
+/// Who owns it here need not there: then what anybody else may do is what its owner here may. The folder itself is asked, too.
+fn shown_mode(mode: u32, is_own: bool) -> u32 {
+    let of_others = (mode >> 3 | mode) & 0o7;
+    match is_own {
+        true => mode,
+        false => mode | of_others << 6,
+    }
+}
+
+/// Folders that lead to nothing hidden, beside those that do: mounted again, they are the host's own, and not the overlay's view
+/// of them.
+fn find_live(
+    host: &dyn Host,
+    root: &Path,
+    folders: &BTreeMap<PathBuf, u32>,
+    names: &BTreeSet<PathBuf>,
+) -> Vec<PathBuf> {
+    let entries = folders.keys().flat_map(|folder| {
+        let entries = host.entries(&join(root, folder)).into_iter();
+        let inside = entries.filter(|entry| entry.kind == EntryKind::Folder);
+        inside.map(|entry| folder.join(entry.name))
+    });
+    let live = entries.filter(|path| !folders.contains_key(path) && !names.contains(path));
+    live.take(MOST_LIVE).collect()
 }
 
 /// An overlay shows what lies below a mount instead of what is mounted there.
@@ -285,102 +450,30 @@ fn refuse_mounts_below(host: &dyn Host, guest: &Path, root: &Path) -> Result<(),
     }
 }
 
-/// Why it cannot be told what lies at a path.
-enum Unseen {
-    Link(PathBuf),
-    Errno(PathBuf, Errno),
+/// What there is at the end of the way to a path, as far as that goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    There,
+    Missing,
+    /// The guest would find what it leads to.
+    Link,
+    Unknown(Errno),
 }
 
-impl Unseen {
-    fn of(self, guest: &Path, outer: &Path, source: &HostPath) -> PlanError {
-        match self {
-            Self::Link(link) => {
-                let below = link.strip_prefix(&source.found.canonical);
-                PlanError::HideBehindLink {
-                    guest: guest.into(),
-                    link: join(outer, below.unwrap_or(&link)),
-                }
-            }
-            Self::Errno(path, errno) => PlanError::Unreachable { path, errno },
-        }
-    }
-}
-
-/// The first thing on the way that is not there. None of those that are may be a link: the guest would find what it leads to.
-fn first_missing(host: &dyn Host, root: &Path, on_host: &Path) -> Result<Option<PathBuf>, Unseen> {
-    let mut way: Vec<&Path> = on_host
-        .ancestors()
-        .take_while(|path| *path != root)
-        .collect();
+fn way_to(host: &dyn Host, root: &Path, path: &Path) -> (PathBuf, End) {
+    let mut way: Vec<&Path> = path.ancestors().take_while(|path| *path != root).collect();
     way.reverse();
-    for path in way {
-        if host.link(path).is_some() {
-            return Err(Unseen::Link(path.into()));
+    for step in way {
+        if host.link(step).is_some() {
+            return (step.into(), End::Link);
         }
-        match host.kind_and_mode(path) {
+        match host.kind_and_mode(step) {
             Ok(_) => {}
-            Err(Errno::NOENT) => return Ok(Some(path.into())),
-            Err(errno) => return Err(Unseen::Errno(path.into(), errno)),
+            Err(Errno::NOENT) => return (step.into(), End::Missing),
+            Err(errno) => return (step.into(), End::Unknown(errno)),
         }
     }
-    Ok(None)
-}
-
-/// One pattern, and what was found of it.
-struct Search<'a> {
-    layout: &'a Layout,
-    pattern: &'a Pattern,
-    host: &'a dyn Host,
-    found: Vec<PathBuf>,
-    looked_at: usize,
-}
-
-impl Search<'_> {
-    /// Looks through a folder of the host's, which the guest finds at another path; not where something else is mounted inside.
-    fn look_through(
-        &mut self,
-        guest: &Path,
-        on_host: &Path,
-        writable: bool,
-    ) -> Result<(), PlanError> {
-        let mut folders = vec![(guest.to_path_buf(), on_host.to_path_buf())];
-        while let Some((guest, on_host)) = folders.pop() {
-            let entries = match self.host.list(&on_host) {
-                // Nor can the guest, who may change no mode there.
-                Err(Errno::ACCESS) if !writable && !self.can_enter(&on_host) => continue,
-                entries => entries.map_err(|errno| PlanError::CannotLookThrough {
-                    path: on_host.clone(),
-                    errno,
-                })?,
-            };
-            self.looked_at += entries.len();
-            if self.looked_at > MOST_LOOKED_AT {
-                return Err(PlanError::TooMuchToLookThrough {
-                    most: MOST_LOOKED_AT,
-                });
-            }
-            for entry in entries {
-                let inside = guest.join(&entry.name);
-                let is_other = matches!(
-                    self.layout.mount_points.get(&inside),
-                    Some(MountPoint::Host(_) | MountPoint::Private | MountPoint::Own)
-                );
-                if is_other {
-                    continue;
-                }
-                if self.pattern.finds(&inside) {
-                    self.found.push(inside);
-                } else if entry.kind == EntryKind::Folder && self.pattern.may_find_below(&inside) {
-                    folders.push((inside, on_host.join(&entry.name)));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn can_enter(&self, folder: &Path) -> bool {
-        self.host.kind_and_mode(&folder.join(".")) != Err(Errno::ACCESS)
-    }
+    (path.into(), End::There)
 }
 
 #[cfg(test)]

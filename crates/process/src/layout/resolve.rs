@@ -33,6 +33,7 @@ impl Layout {
             formerly: Vec::new(),
             keeps_git: policy.grants.guard,
             patterns: 0,
+            linked: super::hide::Linked::default(),
             unheld: Vec::new(),
         };
         for folder in PRIVATE_FOLDERS {

@@ -158,14 +158,16 @@ fn hiding(plan: &Plan) -> Option<Enforcement> {
     let is_asked_for = counts.paths + counts.patterns > 0;
     let requested = match counts.patterns {
         0 => format!("{} paths", counts.paths),
-        patterns => format!("{} paths, by {patterns} patterns and by name", counts.paths),
+        patterns => format!("{} paths, of {patterns} patterns and others", counts.paths),
     };
-    let (actual, mechanism) = match counts.is_unheld {
-        false => (
+    let (actual, mechanism) = match (counts.is_unheld, counts.has_mounts) {
+        (false, false) => (Level::Full, "names of nothing over what is read"),
+        (false, true) => (
             Level::Full,
-            "names of nothing over what is read; mounts over folders in what is written to",
+            "names of nothing over what is read; mounts over folders in what is written to: moved or replaced outside, the \
+             domain ends a moment later",
         ),
-        true => (
+        (true, _) => (
             Level::Degraded,
             "as found at the start; what comes to match a pattern or is put in the place of a file may be seen",
         ),

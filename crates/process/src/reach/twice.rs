@@ -43,6 +43,12 @@ impl Reach<'_> {
             self.read_mount_table()?;
         }
         for (guest, on_host) in self.layout.hidden() {
+            if self.layout.copies(on_host) {
+                return Err(PlanError::SeenByAnotherName {
+                    guest: guest.into(),
+                    other: on_host.into(),
+                });
+            }
             let at_it = self.find_inside(on_host, self.layout.host_mounts());
             let mut at_it = at_it.into_iter();
             let seen = at_it.find(|(shown, inside)| self.layout.is_uncovered(*shown, inside));

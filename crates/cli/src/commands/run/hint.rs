@@ -112,6 +112,9 @@ fn describe_hidden<'a>(
             return None;
         }
         let shown = visible(&word.to_string_lossy()).into_owned();
+        if view.hides(&cwd.join(word)) {
+            return Some(format!("'{shown}' is hidden by the policy"));
+        }
         match places::judge(&found, home.as_deref()) {
             Advice::Grant => {
                 let flag = shell::read_flag(word, cwd)?;

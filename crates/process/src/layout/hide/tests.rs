@@ -74,7 +74,7 @@ fn names_lie_over_what_is_read_and_something_empty_over_what_is_written() {
     assert_eq!(steps(&written, &host()), ["cover     /home/ada/work/a"]);
     let nested = policy(&["read .", "write a", "hide .env", "hide a/b"]);
     let expected = [
-        "hide      in /home/ada/work: .env",
+        "hide      in /home/ada/work: .env, a/b",
         "cover     /home/ada/work/a/b",
     ];
     assert_eq!(steps(&nested, &host()), expected);
@@ -91,7 +91,7 @@ fn the_folders_that_lead_to_a_name_keep_their_modes() {
         Step::Hide { folders, .. } => Some(folders.clone()),
         _ => None,
     });
-    let expected = [("".into(), 0o755), ("closed".into(), 0o710)];
+    let expected = [("".into(), 0o755), ("closed".into(), 0o2710)];
     assert_eq!(folders.unwrap(), expected);
 }
 

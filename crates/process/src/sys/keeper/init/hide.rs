@@ -5,8 +5,8 @@
 //! layers by paths; both are mounted in a folder of init's alone, which is gone once the overlay has them.
 //!
 //! ```text
-//!  /.layers ─┬─ names    a tmpfs: folders, whiteouts
-//!            └─ below    the folder
+//!  layers ─┬─ names    a tmpfs: folders, whiteouts
+//!          └─ below    the folder
 //! ```
 
 use super::{launch::Setup, root};
@@ -20,13 +20,36 @@ pub(crate) fn hide(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), 
     let names = make_names(reader, item)?;
     let root = root::root_of(setup, item)?;
     let folder = root::open_target(setup, target, item)?;
-    let overlay = lay_over(root, folder, names, attributes).during(Step::Hide, item);
+    let overlay = kernel::inherited_attributes(folder)
+        .and_then(|inherited| lay_over(root, folder, names, attributes | inherited));
     kernel::close(names);
-    kernel::close(folder);
-    let overlay = overlay?;
+    let overlay = overlay.during(Step::Hide, item)?;
     root::put(setup, overlay, target, item)?;
+    for _ in 0..reader.u32().during(Step::DecodeLaunch, item)? {
+        let path = reader.text().during(Step::DecodeLaunch, item)?;
+        mount_again(folder, overlay, path);
+    }
+    kernel::close(folder);
     kernel::close(overlay);
     Ok(())
+}
+
+/// A folder in which nothing is hidden, as it lies below the overlay. Where it is gone or another one by now, the overlay's view
+/// of it is the guest's.
+fn mount_again(below: Fd, overlay: Fd, path: CStr) {
+    let open = |at| {
+        let flags = kernel::O_PATH | kernel::O_DIRECTORY;
+        kernel::open_resolved(at, path, flags, root::RESOLVE_ROOT)
+    };
+    let Ok(folder) = open(below) else {
+        return;
+    };
+    if let (Ok(place), Ok(mount)) = (open(overlay), kernel::open_tree(folder, 0)) {
+        let _ = kernel::move_mount(mount, place);
+        kernel::close(mount);
+        kernel::close(place);
+    }
+    kernel::close(folder);
 }
 
 /// A `tmpfs` with whiteouts, mounted nowhere.
@@ -66,15 +89,15 @@ fn folder(reader: &mut Reader, item: u32) -> Result<(CStr<'static>, u32), Failur
 }
 
 fn lay_over(root: Fd, folder: Fd, names: Fd, attributes: u64) -> kernel::Result<Fd> {
-    kernel::make_dir(root, c!(".layers"), 0o700)?;
+    kernel::make_dir(root, c!(".palisade-layers"), 0o700)?;
     let overlay = mount_layers(root, folder, names, attributes);
-    kernel::unlink(root, c!(".layers"), kernel::AT_REMOVEDIR)?;
+    kernel::unlink(root, c!(".palisade-layers"), kernel::AT_REMOVEDIR)?;
     overlay
 }
 
 fn mount_layers(root: Fd, folder: Fd, names: Fd, attributes: u64) -> kernel::Result<Fd> {
     let before = open_path(kernel::AT_FDCWD, c!("."))?;
-    let place = open_path(root, c!(".layers"))?;
+    let place = open_path(root, c!(".palisade-layers"))?;
     let layers = make_empty_mount(place)?;
     kernel::make_dir(layers, c!("names"), 0o700)?;
     kernel::make_dir(layers, c!("below"), 0o700)?;
@@ -102,11 +125,12 @@ fn make_empty_mount(place: Fd) -> kernel::Result<Fd> {
     Ok(mount)
 }
 
-/// Of the layers in the working directory. Without one to write to it is read-only.
+/// Of the layers in the working directory. Without one to write to it is read-only. Files are opened with the rights that init
+/// has here: no more than the guest's, or the guest could open what has been closed to it since.
 fn mount_overlay(attributes: u64) -> kernel::Result<Fd> {
     let fs = kernel::fsopen(c!("overlay"))?;
     let overlay = kernel::fsconfig_string(fs, c!("lowerdir"), c!("names:below"))
-        .and_then(|()| kernel::fsmount(fs, attributes));
+        .and_then(|()| kernel::with_admin_alone(|| kernel::fsmount(fs, attributes)));
     kernel::close(fs);
     overlay
 }
@@ -118,10 +142,10 @@ pub(crate) fn cover(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(),
     let is_folder = reader.u32().during(Step::DecodeLaunch, item)? != 0;
     let root = root::root_of(setup, item)?;
     let removes = match is_folder {
-        true => kernel::make_dir(root, c!(".empty"), 0o555).map(|()| kernel::AT_REMOVEDIR),
+        true => kernel::make_dir(root, c!(".palisade-empty"), 0o555).map(|()| kernel::AT_REMOVEDIR),
         false => {
             let flags = kernel::O_WRONLY | kernel::O_CREAT | kernel::O_EXCL | kernel::O_NOFOLLOW;
-            kernel::open(root, c!(".empty"), flags, 0o444).map(|file| {
+            kernel::open(root, c!(".palisade-empty"), flags, 0o444).map(|file| {
                 kernel::close(file);
                 0
             })
@@ -131,7 +155,7 @@ pub(crate) fn cover(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(),
     let empty = clone_empty(root).during(Step::Hide, item)?;
     root::put(setup, empty, target, item)?;
     kernel::close(empty);
-    kernel::unlink(root, c!(".empty"), removes).during(Step::Hide, item)
+    kernel::unlink(root, c!(".palisade-empty"), removes).during(Step::Hide, item)
 }
 
 fn clone_empty(root: Fd) -> kernel::Result<Fd> {
@@ -144,7 +168,7 @@ fn clone_empty(root: Fd) -> kernel::Result<Fd> {
         propagation: kernel::MS_PRIVATE,
         userns_fd: 0,
     };
-    let file = open_path(root, c!(".empty"))?;
+    let file = open_path(root, c!(".palisade-empty"))?;
     let mount = kernel::open_tree(file, 0);
     kernel::close(file);
     let mount = mount?;

@@ -342,6 +342,20 @@ fn statfs(fd: Fd) -> Result<[u64; 15]> {
     Ok(words)
 }
 
+/// What can't be done through the mount that a file was opened by, as attributes of another one.
+pub(crate) fn inherited_attributes(fd: Fd) -> Result<u64> {
+    /// Flags of statfs(2), and of mount_setattr(2).
+    const KNOWN: [(u64, u64); 4] = [
+        (0x2, super::MOUNT_ATTR_NOSUID),
+        (0x4, super::MOUNT_ATTR_NODEV),
+        (0x8, super::MOUNT_ATTR_NOEXEC),
+        (0x2000, super::MOUNT_ATTR_NOSYMFOLLOW),
+    ];
+    let flags = mount_flags(fd)?;
+    let known = KNOWN.iter().filter(|(flag, _)| flags & flag != 0);
+    Ok(known.fold(0, |all, (_, attribute)| all | attribute))
+}
+
 /// Has SIGIO end this process when nobody can read any more what it writes into the pipe, or at once if
 /// that is so already.
 pub(crate) fn end_when_unread(pipe: Fd) -> Result<()> {

@@ -6,6 +6,7 @@ pub(crate) const MOUNT_ATTR_RDONLY: u64 = 1;
 pub(crate) const MOUNT_ATTR_NOSUID: u64 = 2;
 pub(crate) const MOUNT_ATTR_NODEV: u64 = 4;
 pub(crate) const MOUNT_ATTR_NOEXEC: u64 = 8;
+pub(crate) const MOUNT_ATTR_NOSYMFOLLOW: u64 = 0x0020_0000;
 pub(crate) const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
 
 const MNT_DETACH: usize = 2;

@@ -88,3 +88,4 @@ pub(super) const LANDLOCK_RESTRICT_SELF: usize = 446;
 pub(super) const OPEN_TREE_ATTR: usize = 467;
 pub(super) const MKNODAT: usize = 259;
 pub(super) const FCHMODAT: usize = 268;
+pub(super) const CAPGET: usize = 125;
