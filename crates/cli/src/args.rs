@@ -276,6 +276,9 @@ pub(crate) struct LearnArgs {
     /// Print what the policy that is there lacks, and write nothing
     #[arg(long, conflicts_with_all = ["force", "merge"])]
     pub(crate) diff: bool,
+    /// Keep what the last round made of the project, as a new folder
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) keep: Option<PathBuf>,
     /// Agree to files that it misses, but for what is not asked about at all; not beside a network, to which it could send them
     #[arg(long, conflicts_with_all = ["allow_network", "connect", "listen"])]
     pub(crate) yes: bool,

@@ -157,6 +157,22 @@ impl Workplace {
     }
 }
 
+/// What a run has left in a copy, copied to a folder that is not there yet. Gives how many files could not be.
+///
+/// # Errors
+///
+/// When something cannot be read or written.
+pub fn keep(left: &Path, folder: &Path) -> anyhow::Result<usize> {
+    let (Some(around), Some(name)) = (folder.parent(), folder.file_name()) else {
+        bail!("usage: {} is no folder that can be made", folder.display());
+    };
+    // One that somebody has made meanwhile is not written to.
+    fs::create_dir(folder).with_context(|| format!("host: cannot make {}", folder.display()))?;
+    let mut mirror = Mirror::default();
+    let kept = mirror.refresh(left, around, name);
+    kept.with_context(|| format!("host: cannot copy what was left to {}", folder.display()))
+}
+
 fn refuse_if_general(source: &Path, advice: &str) -> anyhow::Result<()> {
     let home = std::env::home_dir().and_then(|home| fs::canonicalize(home).ok());
     if home.is_some_and(|home| home == source) {

@@ -62,6 +62,7 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
         );
     }
     let out = Out::find(&args)?;
+    let keep = args.keep.as_deref().map(place_to_keep).transpose()?;
     let ground = Ground::new(&project)?;
     let learned = Learned::of_project(&project, &looked, &args);
     say::line(&learned.promise(&ground, &args));
@@ -74,6 +75,9 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
     };
     let (learned, round) = teacher.find_out(learned)?;
     if !round.ended_well() {
+        if let Some(folder) = &keep {
+            teacher.ground.keep(folder)?;
+        }
         tell_what_was_missing(&round.report);
         return Ok(round.report.exit_code);
     }
@@ -87,10 +91,33 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
         holds_memory: teacher.ground.counts_memory,
     };
     let policies = teacher.policies(learned, &frame);
-    let draft = teacher.prove(&policies, &frame, &round)?;
+    let draft = teacher.prove(&policies, &frame, &round);
+    if let Some(folder) = &keep {
+        teacher.ground.keep(folder)?;
+    }
+    let draft = draft?;
     out.put(&draft)?;
     tell(&out, &draft);
     Ok(0)
+}
+
+/// Before anything runs: a folder that is not there yet, in one that is.
+fn place_to_keep(folder: &Path) -> anyhow::Result<PathBuf> {
+    let shown = visible(&folder.to_string_lossy()).into_owned();
+    let absolute =
+        std::path::absolute(folder).context("host: cannot tell the working directory")?;
+    let (Some(around), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        bail!("usage: --keep {shown} is no folder that can be made");
+    };
+    let around = fs::canonicalize(around)
+        .with_context(|| format!("usage: cannot find the folder of --keep {shown}"))?;
+    let place = around.join(name);
+    match place.symlink_metadata() {
+        Ok(_) => {
+            bail!("usage: --keep {shown} is there already: it takes a folder that is to be made")
+        }
+        Err(_) => Ok(place),
+    }
 }
 
 /// Where the policy goes.

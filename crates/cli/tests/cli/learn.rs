@@ -29,6 +29,7 @@ cases![
     a_command_that_did_without_is_granted_nothing,
     keys_are_granted_to_nobody,
     what_its_user_keeps_is_granted_to_nobody,
+    what_the_last_round_left_is_kept,
     a_link_to_a_key_grants_none,
     a_guest_that_asks_for_everything_gets_no_key,
     files_and_an_open_network_go_not_together,
@@ -342,6 +343,33 @@ fn keys_are_granted_to_nobody(fixture: &Fixture) {
     assert_eq!(policy(fixture), ["read ."]);
     let text = fixture.read("project/policy.toml");
     assert!(!text.contains("(--read"), "{text}");
+}
+
+fn what_the_last_round_left_is_kept(fixture: &Fixture) {
+    fixture.write("project/source", "as it was");
+    let command = "mkdir -p out && echo made >out/file && ln -s file out/link && rm source";
+    let outcome = script(fixture, &["--keep", "../kept"], command);
+    tells(&outcome, 0, &["kept in", "what the last round left"]);
+    assert_eq!(fixture.read("kept/out/file"), "made\n");
+    assert_eq!(
+        fs::read_link(fixture.path("kept/out/link")).unwrap(),
+        std::path::Path::new("file")
+    );
+    assert!(!fixture.exists("kept/source"));
+    assert_eq!(fixture.read("project/source"), "as it was");
+    assert!(!fixture.exists("project/out"));
+    // What failed is looked at, too.
+    let outcome = script(
+        fixture,
+        &["--keep", "../failed", "--force"],
+        "echo half >made; exit 3",
+    );
+    tells(&outcome, 3, &["kept in", "no policy was written"]);
+    assert_eq!(fixture.read("failed/made"), "half\n");
+    for there in ["../kept", "../none/below", "/"] {
+        let refused = script(fixture, &["--keep", there, "--force"], "true");
+        refused.refuses(&["usage: ", "--keep"]);
+    }
 }
 
 fn what_its_user_keeps_is_granted_to_nobody(fixture: &Fixture) {

@@ -59,7 +59,14 @@ const V1_FILES: &[(&str, &[(&str, &str)])] = &[
             ("cpuacct.usage_sys", "400000\n"),
         ],
     ),
-    ("pids", &[("pids.max", "max"), ("pids.events", "max 7\n")]),
+    (
+        "pids",
+        &[
+            ("pids.max", "max"),
+            ("pids.events", "max 7\n"),
+            ("pids.peak", "9\n"),
+        ],
+    ),
 ];
 
 const V2_FILES: &[(&str, &[(&str, &str)])] = &[
@@ -77,7 +84,14 @@ const V2_FILES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("cpu", &[("cpu.max", "max 100000")]),
-    ("pids", &[("pids.max", "max"), ("pids.events", "max 5\n")]),
+    (
+        "pids",
+        &[
+            ("pids.max", "max"),
+            ("pids.events", "max 5\n"),
+            ("pids.peak", "6\n"),
+        ],
+    ),
 ];
 
 const V2_CORE_FILES: &[(&str, &str)] = &[

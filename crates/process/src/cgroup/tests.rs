@@ -130,6 +130,7 @@ fn version_2_as_root() {
         memory_peak_bytes: Some(8192),
         oom_kills: Some(2),
         pids_rejected: Some(5),
+        pids_peak: Some(6),
     };
     assert_eq!(leaf.usage_in(&model), usage);
     assert!(leaf.kill_in(&model));
@@ -169,6 +170,7 @@ fn version_1_as_root() {
         memory_peak_bytes: Some(4096),
         oom_kills: Some(3),
         pids_rejected: Some(7),
+        pids_peak: Some(9),
     };
     assert_eq!(leaf.usage_in(&model), usage);
     assert!(!leaf.kill_in(&model), "version 1 cannot");

@@ -23,6 +23,8 @@ pub struct Usage {
     pub oom_kills: Option<u64>,
     /// Forks refused because there were too many processes.
     pub pids_rejected: Option<u64>,
+    /// The most processes and threads at one time. Linux tells since 6.1, of version 1 since 6.11.
+    pub pids_peak: Option<u64>,
 }
 
 impl Usage {
@@ -35,6 +37,7 @@ impl Usage {
             memory_peak_bytes: self.memory_peak_bytes.or(other.memory_peak_bytes),
             oom_kills: self.oom_kills.or(other.oom_kills),
             pids_rejected: self.pids_rejected.or(other.pids_rejected),
+            pids_peak: self.pids_peak.or(other.pids_peak),
         }
     }
 
@@ -68,6 +71,7 @@ impl<T: Tree> Counters<'_, T> {
             memory_peak_bytes: self.number("memory.peak"),
             oom_kills: self.field("memory.events", "oom_kill"),
             pids_rejected: self.field("pids.events", "max"),
+            pids_peak: self.number("pids.peak"),
         }
     }
 
@@ -81,7 +85,10 @@ impl<T: Tree> Counters<'_, T> {
                     usage.memory_peak_bytes = self.number("memory.max_usage_in_bytes");
                     usage.oom_kills = self.field("memory.oom_control", "oom_kill");
                 }
-                Controller::Pids => usage.pids_rejected = self.field("pids.events", "max"),
+                Controller::Pids => {
+                    usage.pids_rejected = self.field("pids.events", "max");
+                    usage.pids_peak = self.number("pids.peak");
+                }
                 Controller::Cpuacct => {
                     let microseconds = |file| self.number(file).map(|ns| ns / 1000);
                     usage.cpu_us = microseconds("cpuacct.usage");

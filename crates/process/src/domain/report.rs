@@ -97,6 +97,7 @@ impl Domain {
             system_us: system_us + answering_us,
             peak_process_bytes: words[ended::MAX_RSS_KIB] * 1024,
             peak_domain_bytes: self.counted.memory_peak_bytes,
+            peak_processes: self.counted.pids_peak,
             minor_faults: words[ended::MINOR_FAULTS],
             major_faults: words[ended::MAJOR_FAULTS],
             read_bytes: words[ended::BLOCKS_IN] * BLOCK_BYTES,

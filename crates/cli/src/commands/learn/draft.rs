@@ -32,6 +32,8 @@ const MOST_TOLD: usize = 32;
 /// A limit on memory is a power of two, and so many times what was used at least.
 const HEAD_ROOM: u64 = 2;
 const LEAST_MEMORY: u64 = 256 << 20;
+const HEAD_ROOM_OF_PROCESSES: u64 = 4;
+const LEAST_PROCESSES: u64 = 1024;
 const LEAST_MINUTES: u64 = 10;
 
 /// What all policies of one project and command have in common.
@@ -300,7 +302,10 @@ impl Draft<'_> {
             let bytes = (peak * HEAD_ROOM).max(LEAST_MEMORY).next_power_of_two();
             writeln!(f, "memory = \"{}M\"", bytes >> 20)?;
         }
-        writeln!(f, "processes = 1024\ntime = \"{minutes}m\"")
+        // Another machine has more processors, and builds more at a time.
+        let peak = usage.peak_processes.unwrap_or(0) * HEAD_ROOM_OF_PROCESSES;
+        let processes = peak.max(LEAST_PROCESSES).next_power_of_two();
+        writeln!(f, "processes = {processes}\ntime = \"{minutes}m\"")
     }
 
     /// What it did without.

@@ -7,7 +7,11 @@ use super::{
 };
 use crate::{commands::init::holds_memory, say};
 use anyhow::{Context, bail};
-use palisade_command_line::{read, workplace::Workplace};
+use palisade_command_line::{
+    read,
+    workplace::{self, Workplace},
+};
+use palisade_policy::visible;
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::{Command, Report};
 use rustix::{
@@ -243,6 +247,18 @@ impl Ground {
             ..grant
         }
         .to_string()
+    }
+
+    /// Leaves what the last round made of the project in a folder of its own.
+    pub(super) fn keep(&self, folder: &Path) -> anyhow::Result<()> {
+        let left_out = workplace::keep(&self.project.inside(), folder)?;
+        let but = match left_out {
+            0 => String::new(),
+            count => format!(", but for {count} sockets, devices, and files that cannot be read"),
+        };
+        let shown = visible(&folder.to_string_lossy()).into_owned();
+        say::line(&format!("kept in {shown}: what the last round left{but}"));
+        Ok(())
     }
 
     /// What the last round changed of the project.

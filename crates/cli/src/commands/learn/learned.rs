@@ -339,6 +339,7 @@ impl Learned {
             // More than there is: it is only to be counted.
             let _ = writeln!(text, "limits.memory = \"1T\"");
         }
+        let _ = writeln!(text, "limits.processes = 32768");
         let _ = writeln!(text, "[grants]");
         for (key, values) in &self.grants {
             let values = values.keys().map(|value| match access(key) {
