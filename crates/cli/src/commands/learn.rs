@@ -226,7 +226,8 @@ impl Teacher {
                 return Ok(before);
             };
             self.secrets.begin_round();
-            let (wishes, kept) = learned.wishes(&round.report, &self.secrets);
+            let (wishes, kept) =
+                learned.wishes(&round.report, &self.command.arguments, &self.secrets);
             if round.ended_well() {
                 return Ok((learned, round));
             }

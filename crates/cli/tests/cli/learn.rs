@@ -30,6 +30,7 @@ cases![
     keys_are_granted_to_nobody,
     what_its_user_keeps_is_granted_to_nobody,
     what_the_last_round_left_is_kept,
+    what_the_command_names_is_asked_about,
     a_link_to_a_key_grants_none,
     a_guest_that_asks_for_everything_gets_no_key,
     files_and_an_open_network_go_not_together,
@@ -343,6 +344,30 @@ fn keys_are_granted_to_nobody(fixture: &Fixture) {
     assert_eq!(policy(fixture), ["read ."]);
     let text = fixture.read("project/policy.toml");
     assert!(!text.contains("(--read"), "{text}");
+}
+
+/// Git looks whether there is a folder, and says that it is none.
+fn what_the_command_names_is_asked_about(fixture: &Fixture) {
+    fixture.write("origin/file", "one");
+    fixture.write("home/.ssh/id_ed25519", "a key");
+    let looks = "[ -d $1 ] && cat $1/file >copy";
+    let learn_of = |folder: &str| {
+        learn(
+            fixture,
+            &["--yes", "--force"],
+            &["/bin/sh", "-c", looks, "sh", folder],
+        )
+    };
+    tells(
+        &learn_of("../origin"),
+        0,
+        &["granted from now on: --read", "/origin"],
+    );
+    let learned = ["read ^/origin", "write .", "protect policy.toml"];
+    assert_eq!(policy(fixture), learned);
+    for other in ["../none", "../home/.ssh", "../home"] {
+        tells(&learn_of(other), 1, &["no policy was written"]);
+    }
 }
 
 fn what_the_last_round_left_is_kept(fixture: &Fixture) {

@@ -23,7 +23,7 @@ use palisade_process::{
 use palisade_wall::{HadFor, Report, Surroundings};
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fmt::Write,
     path::{Path, PathBuf},
 };
@@ -175,6 +175,7 @@ impl Learned {
     pub(super) fn wishes(
         &self,
         report: &Report,
+        words: &[OsString],
         secrets: &Secrets,
     ) -> (Vec<Wish>, Vec<(Missed, String)>) {
         // What a link of the project's names in it lies in the copy, which is granted.
@@ -197,7 +198,38 @@ impl Learned {
             first: name_of(report, &missed),
             missed,
         });
-        (wishes.collect(), kept)
+        let mut wishes: Vec<_> = wishes.collect();
+        for named in words.iter().filter_map(|word| self.named(word, secrets)) {
+            if !wishes.iter().any(|wish| wish.missed.holds(&named.missed)) {
+                wishes.push(named);
+            }
+        }
+        (wishes, kept)
+    }
+
+    /// What the command line names beside the project, to be read: of a folder that a guest only looked for, no more is known.
+    fn named(&self, word: &OsStr, secrets: &Secrets) -> Option<Wish> {
+        let is_flag = word.as_encoded_bytes().starts_with(b"-");
+        let path = normalized(&self.project.join(word));
+        let is_seen = SYSTEM.iter().any(|folder| path.starts_with(folder));
+        if is_flag || word.is_empty() || is_seen || path.starts_with(&self.project) {
+            return None;
+        }
+        let is_granted =
+            |value: &String| path_of(value).is_some_and(|granted| path.starts_with(granted));
+        let mut granted = ["read", "write"].into_iter();
+        let is_there = secrets.disk.itself(&path).is_some();
+        let has = granted.any(|key| {
+            let values = self.grants.get(key);
+            values.is_some_and(|values| values.keys().any(is_granted))
+        });
+        if !is_there || has || secrets.in_way(&path).is_some() {
+            return None;
+        }
+        Some(Wish {
+            missed: Missed::of_path(&path)?,
+            first: Some(ITSELF.into()),
+        })
     }
 
     /// The command's program, where it lies neither in the project nor in what every guest sees: whoever named it wants it to be

@@ -65,6 +65,17 @@ impl Missed {
         })
     }
 
+    /// To read what lies at a path.
+    pub(in crate::commands) fn of_path(path: &Path) -> Option<Self> {
+        let grant = FileGrant {
+            access: Access::Read,
+            host: path.into(),
+            guest: None,
+        };
+        path.to_str()
+            .and_then(|_| Self::read(&format!("{READ} {grant}")))
+    }
+
     /// As a report has it.
     pub(in crate::commands) fn grant(&self) -> String {
         format!("{} {}", self.flag, self.value)
@@ -81,7 +92,7 @@ impl Missed {
         grant.is_some_and(|grant| grant == *self || grant.flag == self.flag && self.holds(&grant))
     }
 
-    fn holds(&self, other: &Self) -> bool {
+    pub(in crate::commands) fn holds(&self, other: &Self) -> bool {
         let paths = self.path().zip(other.path());
         paths.is_some_and(|(path, other)| other.starts_with(path))
     }
