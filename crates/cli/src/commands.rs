@@ -19,6 +19,7 @@ mod ps;
 mod reload;
 mod request;
 mod run;
+mod secrets;
 mod sensitive;
 mod serve;
 mod server;

@@ -21,12 +21,28 @@ enum Named {
 }
 
 impl Kept {
-    /// Of a user with this home, who has named these lines beside ([`check_line`]); those that name nothing are passed over.
-    pub fn new<S: AsRef<str>>(home: Option<PathBuf>, lines: impl IntoIterator<Item = S>) -> Self {
-        let named = lines.into_iter().filter_map(|line| {
-            let path = path_of(line.as_ref(), home.as_deref()).ok()??;
-            let pattern = Pattern::of(&path).map(Named::Pattern);
-            Some(pattern.unwrap_or_else(|| Named::Path(Pattern::plain(&path))))
+    /// Of a user with this home, who has named these lines beside ([`check_line`]); those that name nothing are passed over. Of a
+    /// link that is named, what it leads to is kept, too: `find` tells that.
+    pub fn new<S: AsRef<str>>(
+        home: Option<PathBuf>,
+        lines: impl IntoIterator<Item = S>,
+        find: impl Fn(&Path) -> Option<Found>,
+    ) -> Self {
+        let paths = lines
+            .into_iter()
+            .filter_map(|line| path_of(line.as_ref(), home.as_deref()).ok()?);
+        let named = paths.flat_map(|path| match Pattern::of(&path) {
+            Some(pattern) => vec![Named::Pattern(pattern)],
+            None => {
+                let path = Pattern::plain(&path);
+                let target = find(&path).map(|found| found.canonical);
+                let target = target.filter(|target| *target != path);
+                [Some(path), target]
+                    .into_iter()
+                    .flatten()
+                    .map(Named::Path)
+                    .collect()
+            }
         });
         Self {
             named: named.collect(),
@@ -52,7 +68,8 @@ impl Kept {
         keeps_secrets(path, self.home()) || self.is_named(path)
     }
 
-    fn is_named(&self, path: &Path) -> bool {
+    /// Whether the user has named it, or something around it.
+    pub fn is_named(&self, path: &Path) -> bool {
         self.named.iter().any(|named| match named {
             Named::Path(named) => path.starts_with(named),
             Named::Pattern(pattern) => path.ancestors().any(|path| pattern.finds(path)),
@@ -79,8 +96,15 @@ fn path_of(line: &str, home: Option<&Path>) -> Result<Option<PathBuf>, &'static 
     if line.contains(acts_on_terminal) {
         return Err("it has characters that a terminal acts on");
     }
-    let path = match line.strip_prefix("~/") {
+    if line.starts_with(['"', '\'', '$', '\u{feff}']) {
+        return Err("a name stands alone: no quotes, no variables, nothing before it");
+    }
+    let path = match line
+        .strip_prefix("~/")
+        .map(|below| below.trim_start_matches('/'))
+    {
         Some(below) => Pattern::escape(home.ok_or("there is no home")?).join(below),
+        None if line == "~" => return Err("a home is kept from every guest anyway"),
         None if line.starts_with('~') => return Err("another user's home is named in full"),
         None if line.starts_with('/') => line.into(),
         None => Path::new("/**").join(line),
@@ -116,7 +140,8 @@ const SETTINGS: Advice = Refuse("it holds the machine's settings, passwords amon
 const RUNNING: Advice =
     Refuse("sockets lie there by which services are told what to do with this machine");
 const SECRET: Advice = Refuse("keys and passwords are kept there");
-const NAMED: Advice = Refuse("you keep it from every guest");
+/// Why what a user has named is granted to nobody.
+pub const NAMED: Advice = Refuse("you keep it from every guest");
 const PRIVATE: Advice = Refuse("not everybody on this machine may read it");
 
 /// Paths that are never advised whole. What lies below them may be.
@@ -501,10 +526,15 @@ mod tests {
             "secret/**/x",
             "/srv/keys/",
         ];
-        let kept = Kept::new(Some("/home/me".into()), lines);
+        let find = |path: &Path| {
+            (path == Path::new("/home/me/letters"))
+                .then(|| found("/data/post", Kind::Folder, 0o755))
+        };
+        let kept = Kept::new(Some("/home/me".into()), lines, find);
         for path in [
             "/home/me/letters",
             "/home/me/letters/one",
+            "/data/post/one",
             "/srv/a.vault",
             "/srv/a.vault/inside",
             "/data/secret/x",
@@ -529,7 +559,9 @@ mod tests {
             kept.judge(&found("/home/me/.ssh", Kind::Folder, 0o700)),
             SECRET
         );
-        assert_eq!(Kept::new(None, ["~/x"]), Kept::default());
+        assert_eq!(Kept::new(None, ["~/x"], |_| None), Kept::default());
+        let kept = Kept::new(Some("/home/me".into()), ["~//x"], |_| None);
+        assert!(kept.is_named(Path::new("/home/me/x")));
     }
 
     #[test]
@@ -542,6 +574,9 @@ mod tests {
             ("/", false),
             ("~", false),
             ("~you/x", false),
+            ("\"~/x\"", false),
+            ("$HOME/x", false),
+            ("\u{feff}~/x", false),
             ("/a/../b", false),
             ("..", false),
             ("a\u{1b}[2J", false),

@@ -80,8 +80,6 @@ pub enum Step {
         folders: Vec<(PathBuf, u32)>,
         /// The names, from there on.
         names: Vec<PathBuf>,
-        /// Folders in it that are mounted over that again, for nothing is hidden in them.
-        live: Vec<PathBuf>,
         /// What can't be done through the mount.
         attributes: Attributes,
     },

@@ -162,9 +162,11 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// Whether the process that tried it failed later on.
+    /// Whether the process that tried it failed later on. Who was killed may have done well: so ends what is left of a domain.
     pub fn is_of_failed(&self) -> bool {
-        self.ended.is_some_and(|exit| exit != Exit::Code(0))
+        const SIGKILL: u8 = 9;
+        let well = [Exit::Code(0), Exit::Signal(SIGKILL)];
+        self.ended.is_some_and(|exit| !well.contains(&exit))
     }
 }
 

@@ -21,11 +21,22 @@ impl Disk {
         let mounts = LocalMounts::here();
         let home = std::env::home_dir().and_then(|home| mounts.look(&home));
         let home = home.map(|home| home.canonical);
-        Ok(Self {
-            kept: Kept::new(home.clone(), super::sensitive::read()?),
+        Ok(Self::of(home, &super::sensitive::read()?, mounts))
+    }
+
+    /// Of a user with this home, without links, who keeps this beside.
+    pub(super) fn of(home: Option<PathBuf>, sensitive: &[String], mounts: LocalMounts) -> Self {
+        Self {
+            kept: Kept::new(home.clone(), sensitive, |path| mounts.look(path)),
             home,
             mounts,
-        })
+        }
+    }
+
+    /// Whether its user has named it among what is kept from every guest, by this name or by what it leads to.
+    pub(super) fn keeps(&self, path: &Path) -> bool {
+        let found = self.mounts.look(path);
+        self.kept.is_named(path) || found.is_some_and(|found| self.kept.is_named(&found.canonical))
     }
 
     /// What lies at a path, if no link on it leads elsewhere.

@@ -18,11 +18,11 @@ mod changes;
 mod draft;
 mod ground;
 mod learned;
-mod secrets;
 mod signals;
 
 use super::{
     policy_text::quoted,
+    secrets::Secrets,
     why::{
         apply::{Terminal, ask, merge, new_to},
         remedy::Missed,
@@ -35,7 +35,6 @@ use ground::{Ground, Kind, Round};
 use learned::{Learned, Wish, Written};
 use palisade_policy::visible;
 use palisade_wall::{Command, Report};
-use secrets::Secrets;
 use std::{
     fs,
     io::{BufReader, Write},

@@ -57,6 +57,22 @@ impl Request {
         self
     }
 
+    /// With what the user keeps from every guest, where somebody could be told of it or asked about it.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be read.
+    pub(super) fn with_sensitive(mut self) -> anyhow::Result<Self> {
+        if self.reads_sensitive() {
+            self.surroundings.sensitive = sensitive::read()?;
+        }
+        Ok(self)
+    }
+
+    fn reads_sensitive(&self) -> bool {
+        self.surroundings.watch || self.surroundings.asks_files
+    }
+
     /// With the possibility of more grants while it runs, if that is wanted.
     pub(super) fn with_grants(mut self, is_wanted: bool) -> Self {
         self.surroundings.grantable = is_wanted;
@@ -102,12 +118,18 @@ impl Request {
         if surroundings.grantable || surroundings.asks.is_some() {
             surroundings.relied = self.relied()?;
         }
-        if surroundings.watch || surroundings.asks_files {
-            surroundings.sensitive = sensitive::read()?;
-        }
         let (policy, command) = (&self.policy, &self.command);
         let plan = make_plan(&Spec::new(policy, command, machine, &surroundings))?;
         self.refuse_reach(plan.view())?;
+        if self.reads_sensitive() {
+            for file in sensitive::files() {
+                refuse_in_reach(
+                    plan.view(),
+                    &file,
+                    "the list of what is kept from every guest,",
+                )?;
+            }
+        }
         Ok(plan)
     }
 

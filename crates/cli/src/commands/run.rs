@@ -51,7 +51,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         .with_watch(args.watch)
         .with_questions(&args.ask, asked_program.as_deref())
         .with_grants(args.grantable)
-        .with_events(args.events.as_deref());
+        .with_events(args.events.as_deref())
+        .with_sensitive()?;
     let mut launcher = early
         .filter(|_| may_start_early(&request.policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))

@@ -43,7 +43,7 @@ pub(super) fn read() -> anyhow::Result<Vec<String>> {
 fn read_file(file: &Path) -> anyhow::Result<Vec<String>> {
     let shown = visible(&file.to_string_lossy()).into_owned();
     let bytes = match read::read_regular_file(file, MOST_BYTES) {
-        Err(error) if is_missing(&error) || is_of_another(file) => return Ok(Vec::new()),
+        Err(error) if is_missing(&error, file) || is_of_another(file) => return Ok(Vec::new()),
         bytes => bytes.with_context(|| {
             format!("usage: cannot read {shown}, which says what is kept from every guest")
         })?,
@@ -59,16 +59,17 @@ fn read_file(file: &Path) -> anyhow::Result<Vec<String>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Neither is a folder on the way where a file is.
-fn is_missing(error: &anyhow::Error) -> bool {
+/// Neither is a folder on the way where a file is. A link that leads nowhere is there.
+fn is_missing(error: &anyhow::Error, file: &Path) -> bool {
     let errno = error.downcast_ref::<Errno>();
-    errno.is_some_and(|errno| [Errno::NOENT, Errno::NOTDIR].contains(errno))
+    let is_none = errno.is_some_and(|errno| [Errno::NOENT, Errno::NOTDIR].contains(errno));
+    is_none && file.symlink_metadata().is_err()
 }
 
-/// Whether it would lie in another user's home, as where `HOME` is still that of whoever changed the user.
+/// Whether it would lie in a home of another user's, as where `HOME` is still that of whoever changed the user.
 fn is_of_another(file: &Path) -> bool {
-    let around = file.ancestors().find_map(|path| path.metadata().ok());
     let own = rustix::process::geteuid().as_raw();
-    let is_closed = file.metadata().is_err();
-    is_closed && around.is_some_and(|around| around.uid() != own)
+    let home = env::home_dir().filter(|home| file.starts_with(home));
+    let home = home.and_then(|home| home.metadata().ok());
+    home.is_some_and(|home| home.uid() != own)
 }

@@ -5,6 +5,7 @@ pub(super) mod opens;
 pub(super) mod remedy;
 mod sentences;
 
+use super::disk::Disk;
 use crate::{args::WhyArgs, say};
 use anyhow::{Context, bail};
 use palisade_command_line::read;
@@ -19,8 +20,10 @@ const MOST_REPORT_BYTES: u64 = 16 << 20;
 
 /// Explains the end and each denial of a report, and what would have allowed it; or writes that to a policy.
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
-    let report = read_report(&args.report)?;
-    let missed = remedy::missed(&report)?;
+    let mut report = read_report(&args.report)?;
+    let disk = Disk::here()?;
+    remedy::withhold(&mut report, &disk);
+    let missed = remedy::missed(&report, &disk);
     match &args.apply {
         Some(file) => apply::apply(file, &missed, args.yes),
         None => {

@@ -40,7 +40,7 @@ cases![
     a_pattern_finds_links_alone,
     a_folder_with_a_sign_in_its_name,
     the_order_means_nothing,
-    what_lies_beside_is_live,
+    what_lies_beside_is_in_one_piece,
     folders_keep_their_modes,
     what_is_the_domains_own_is_not_hidden,
     the_note_says_that_it_is_hidden,
@@ -556,19 +556,20 @@ fn the_order_means_nothing(fixture: &Fixture) {
     }
 }
 
-/// Folders in which nothing is hidden are the host's own.
-fn what_lies_beside_is_live(fixture: &Fixture) {
+/// What is written into a file is seen, and git finds its way up.
+fn what_lies_beside_is_in_one_piece(fixture: &Fixture) {
     let mut guest = start(fixture, &["--read", "work", "--hide", "work/.env"]);
     let path = fixture.text("work/src/main.c");
-    let new = fixture.text("work/src/new");
+    let device = |path: &str| format!("os.stat({path:?}).st_dev");
     assert_eq!(guest.reads(&path), "source");
-    assert_eq!(guest.reads(&new), "ENOENT");
-    fixture.write("replacement", "replaced");
-    fs::rename(fixture.path("replacement"), fixture.path("work/src/main.c")).unwrap();
-    fixture.write("work/src/new", "made");
-    assert_eq!(guest.reads(&path), "replaced");
-    assert_eq!(guest.reads(&new), "made");
-    assert_eq!(guest.writes(&path), "EROFS");
+    fs::write(fixture.path("work/src/main.c"), "changed").unwrap();
+    assert_eq!(guest.reads(&path), "changed");
+    let [outer, inner] = ["work", "work/src/deep"].map(|folder| fixture.text(folder));
+    let (outer, inner) = (
+        guest.evaluates(&device(&outer)),
+        guest.evaluates(&device(&inner)),
+    );
+    assert_eq!(outer, inner);
     guest.ends().is(0);
 }
 

@@ -157,9 +157,46 @@ fn what_its_user_keeps_gets_no_flag(fixture: &Fixture) {
         told.iter().all(|denial| denial["reason"] == reason),
         "{told:?}"
     );
+    // By what a link leads to as well, and what was advised before is not any more.
+    fixture.write("settings/palisade/sensitive", "");
+    run();
+    fixture.write("settings/palisade/sensitive", "~/link\n*.vault\n");
+    symlink("letters", fixture.path("home/link")).unwrap();
+    let why = || {
+        let mut call = fixture.palisade(["why", "report.json"]);
+        call = call.env("HOME", &fixture.text("home"));
+        call.env("XDG_CONFIG_HOME", &fixture.text("settings")).run()
+    };
+    let told = why().is_silent(0).text();
+    assert!(
+        !told.contains("--read") && told.contains("you keep it"),
+        "{told}"
+    );
+    run();
+    assert_eq!(flags(), [""; 0], "{:?}", denials(fixture));
+    // Nor is there a note of the words of the command.
+    let mut call = watch(fixture, &[], &["/bin/cat", &paths[0]]);
+    call = call.env("HOME", &fixture.text("home"));
+    let outcome = call.env("XDG_CONFIG_HOME", &fixture.text("settings")).run();
+    assert!(!outcome.stderr.contains("--read"), "{outcome:?}");
     // Nobody takes a list that cannot be read for an empty one.
+    for path in ["settings/palisade/sensitive"] {
+        fs::remove_file(fixture.path(path)).unwrap();
+        symlink("nowhere", fixture.path(path)).unwrap();
+        run().refuses(&["usage: cannot read", path]);
+        fs::remove_file(fixture.path(path)).unwrap();
+    }
     fixture.write("settings/palisade/sensitive", "~/letters\n/a/../b\n");
     run().refuses(&["usage: ", "settings/palisade/sensitive: line 2", "`..`"]);
+    // Nor has the guest a word in it.
+    fixture.write("settings/palisade/sensitive", "~/letters\n");
+    let mut call = watch(fixture, &["--write", "settings"], &["/bin/true"]);
+    call = call.env("XDG_CONFIG_HOME", &fixture.text("settings"));
+    call.run().refuses(&[
+        "policy: ",
+        "what is kept from every guest",
+        "where the guest can write",
+    ]);
 }
 
 fn the_flag_that_is_told_works(fixture: &Fixture) {

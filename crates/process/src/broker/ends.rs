@@ -4,48 +4,68 @@ use crate::{lock::lock, sys::ended};
 use palisade_wall::{Denial, Exit};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
-    process::{Pid, PidfdFlags},
+    process::{Pid, PidfdFlags, Resource},
 };
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-/// Most processes that are followed: the last ones, for what fails at an end has caused it rather.
+/// Most processes of a domain that are followed: the last ones, for what fails at an end has caused it rather.
 const MOST: usize = 64;
+/// Most whose numbers are known, so that nobody who has one later is taken for them.
+const MOST_KNOWN: usize = 8192;
+/// Of the descriptors that this process may have, such a part is for all domains together.
+const PART_OF_DESCRIPTORS: u64 = 16;
+
+/// Descriptors of processes that are open now.
+static OPEN: AtomicU64 = AtomicU64::new(0);
 
 /// Processes, each by its number on the host.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ends(Arc<Mutex<VecDeque<Followed>>>);
+pub(crate) struct Ends(Arc<Mutex<All>>);
+
+#[derive(Debug, Default)]
+struct All {
+    followed: VecDeque<Followed>,
+    /// Numbers of all that were.
+    known: BTreeSet<u32>,
+}
 
 #[derive(Debug)]
 struct Followed {
     pid: u32,
-    /// `None` where two have had the number: nobody knows which of them was meant.
-    process: Option<OwnedFd>,
+    process: OwnedFd,
+    /// Another one has had the number: nobody knows which of them was meant.
+    is_ambiguous: bool,
 }
 
 impl Ends {
+    /// What may be open is known from here on: whoever answers a guest's calls may not ask for it.
+    pub(super) fn new() -> Self {
+        most_open();
+        Self::default()
+    }
+
     /// Follows a process to its end. Its call is being attended to, so the number is its own.
     pub(super) fn follow(&self, pid: u32) {
         let mut all = lock(&self.0);
-        if let Some(known) = all.iter_mut().find(|one| one.pid == pid) {
-            known.process.take_if(|process| has_ended(process));
+        if let Some(one) = all.followed.iter_mut().find(|one| one.pid == pid) {
+            one.is_ambiguous |= has_ended(&one.process);
             return;
         }
-        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let opened = number.map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()));
-        // Without a descriptor to spare its end is not told.
-        if let Some(Ok(process)) = opened {
-            if all.len() >= MOST {
-                all.pop_front();
-            }
-            all.push_back(Followed {
-                pid,
-                process: Some(process),
-            });
+        if all.known.len() >= MOST_KNOWN || !all.known.insert(pid) {
+            return;
         }
+        if all.followed.len() >= MOST {
+            all.followed.pop_front();
+        }
+        // Without a descriptor to spare its end is not told.
+        all.followed.extend(Followed::open(pid));
     }
 
     /// Says of each denial how its process ended. Nothing of the domain runs any more.
@@ -53,16 +73,51 @@ impl Ends {
         let all = lock(&self.0);
         for denial in denials {
             let pid = denial.process.as_ref().map(|process| process.pid);
-            let mut of_it = all.iter().filter(|one| Some(one.pid) == pid);
+            let mut of_it = all.followed.iter().filter(|one| Some(one.pid) == pid);
             denial.ended = of_it.next().and_then(Followed::exit);
         }
     }
 }
 
 impl Followed {
-    fn exit(&self) -> Option<Exit> {
-        ended::exit_of(self.process.as_ref()?.as_fd())
+    fn open(pid: u32) -> Option<Self> {
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+        if OPEN.fetch_add(1, Ordering::Relaxed) >= most_open() {
+            OPEN.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        match rustix::process::pidfd_open(number, PidfdFlags::empty()) {
+            Ok(process) => Some(Self {
+                pid,
+                process,
+                is_ambiguous: false,
+            }),
+            Err(_) => {
+                OPEN.fetch_sub(1, Ordering::Relaxed);
+                None
+            }
+        }
     }
+
+    fn exit(&self) -> Option<Exit> {
+        let exit = || ended::exit_of(self.process.as_fd());
+        (!self.is_ambiguous).then(exit)?
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Asked before the guest runs: see [`Ends::new`].
+fn most_open() -> u64 {
+    static MOST_OPEN: OnceLock<u64> = OnceLock::new();
+    *MOST_OPEN.get_or_init(|| {
+        let limit = rustix::process::getrlimit(Resource::Nofile).current;
+        limit.unwrap_or(u64::MAX) / PART_OF_DESCRIPTORS
+    })
 }
 
 fn has_ended(process: &OwnedFd) -> bool {
@@ -120,11 +175,25 @@ mod tests {
     #[test]
     fn so_many_are_followed_and_the_last_ones() {
         let all = Ends::default();
-        let children: Vec<_> = (0..MOST + 2).map(|_| child("read x")).collect();
+        let children: Vec<_> = (0..MOST + 2).map(|_| child("read x; exit 5")).collect();
         children.iter().for_each(|child| all.follow(child.id()));
-        let followed: Vec<_> = lock(&all.0).iter().map(|one| one.pid).collect();
+        let followed = || {
+            lock(&all.0)
+                .followed
+                .iter()
+                .map(|one| one.pid)
+                .collect::<Vec<_>>()
+        };
         let last: Vec<_> = children[2..].iter().map(Child::id).collect();
-        assert_eq!(followed, last);
+        // Few descriptors may be had here.
+        let few = usize::try_from(most_open()).unwrap_or(usize::MAX);
+        if few >= MOST {
+            assert_eq!(followed(), last);
+        }
+        // Its number may be another one's by now.
+        let first = children[0].id();
+        all.follow(first);
+        assert!(!followed().contains(&first));
         children.into_iter().for_each(ends);
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     host::{Found, Kind, LocalMounts, Missed},
     layout::{Layout, Place},
     paths::join,
-    places::{Advice, IN_PART, Kept, runs_outside},
+    places::{Advice, IN_PART, Kept, NAMED, runs_outside},
     plan::Watched,
 };
 use palisade_network::Process as Caller;
@@ -262,12 +262,25 @@ impl<'a> Look<'a> {
         Self {
             layout,
             watched,
-            kept: Kept::new(home, &watched.sensitive),
+            kept: Kept::new(home, &watched.sensitive, |path| mounts.find(path).ok()),
             mounts,
         }
     }
 
+    /// What its user has named is kept by whatever name it was asked for.
     fn at(&self, path: &Path, asked: Asked) -> Result<Option<Lost>, Missed> {
+        let lost = self.looked_at(path, asked)?;
+        Ok(lost.map(|lost| match (self.kept.is_named(path), NAMED) {
+            (true, Advice::Refuse(why)) => Lost {
+                reason: format!("it is not granted, and {why}: {IN_PART}"),
+                grant: None,
+                ..lost
+            },
+            _ => lost,
+        }))
+    }
+
+    fn looked_at(&self, path: &Path, asked: Asked) -> Result<Option<Lost>, Missed> {
         let changes = asked.changes();
         match self.layout.place(path) {
             Place::System if changes => self.read_only(path, asked),

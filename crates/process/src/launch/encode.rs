@@ -331,7 +331,6 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: 
             target,
             folders,
             names,
-            live,
             attributes,
         } => {
             writer.u32(op::HIDE).path(target).u32(attributes.bits());
@@ -340,7 +339,6 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: 
                 writer.path(folder).u32(*mode);
             }
             writer.texts(names.iter().map(|name| name.as_os_str()));
-            writer.texts(live.iter().map(|folder| folder.as_os_str()));
         }
         Step::Cover { target, folder } => {
             writer.u32(op::COVER).path(target).u32((*folder).into());

@@ -20,7 +20,7 @@ use super::{
     arrangement::{Arrangement, nothing_to_execute},
 };
 use crate::{
-    host::{EntryKind, Host, Kind},
+    host::{Host, Kind},
     paths::join,
     plan_error::PlanError,
     steps::{Attributes, Step},
@@ -37,8 +37,6 @@ pub(super) use linked::Linked;
 
 /// Most names that are hidden.
 const MOST_HIDDEN: usize = 1000;
-/// Most folders beside those that lead to hidden names which are mounted over the overlay again.
-const MOST_LIVE: usize = 256;
 
 /// Why something hidden may be seen after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,12 +337,10 @@ impl Layout {
             let is_own = found.uid == source.found.uid;
             folders.insert(folder.to_path_buf(), shown_mode(found.mode, is_own));
         }
-        let live = find_live(host, root, &folders, &names);
         arrangement.steps.push(Step::Hide {
             target: target.into(),
             folders: folders.into_iter().collect(),
             names: names.into_iter().collect(),
-            live,
             attributes: self.attributes(target, source),
         });
         Ok(())
@@ -414,23 +410,6 @@ fn shown_mode(mode: u32, is_own: bool) -> u32 {
         true => mode,
         false => mode | of_others << 6,
     }
-}
-
-/// Folders that lead to nothing hidden, beside those that do: mounted again, they are the host's own, and not the overlay's view
-/// of them.
-fn find_live(
-    host: &dyn Host,
-    root: &Path,
-    folders: &BTreeMap<PathBuf, u32>,
-    names: &BTreeSet<PathBuf>,
-) -> Vec<PathBuf> {
-    let entries = folders.keys().flat_map(|folder| {
-        let entries = host.entries(&join(root, folder)).into_iter();
-        let inside = entries.filter(|entry| entry.kind == EntryKind::Folder);
-        inside.map(|entry| folder.join(entry.name))
-    });
-    let live = entries.filter(|path| !folders.contains_key(path) && !names.contains(path));
-    live.take(MOST_LIVE).collect()
 }
 
 /// An overlay shows what lies below a mount instead of what is mounted there.

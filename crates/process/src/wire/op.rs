@@ -68,7 +68,7 @@ pub const PASSED: u32 = 26;
 /// it lies in.
 pub const WATCH: u32 = 29;
 /// Lay names of nothing over a folder that is mounted: the folder, attributes; a count of folders in it, itself first, each a path
-/// below it and a mode; a count of names, each a path below it; a count of folders to be mounted over that again.
+/// below it and a mode; a count of names, each a path below it.
 pub const HIDE: u32 = 37;
 /// Lay something empty over what is there: the path; 1 for a folder, else 0.
 pub const COVER: u32 = 38;

@@ -11,15 +11,11 @@ mod claude;
 mod codex;
 mod runtime;
 
-use crate::commands::policy_text::path_value;
+use crate::commands::{policy_text::path_value, secrets::Secrets};
 use anyhow::{Context, anyhow, bail};
 use palisade_command_line::read;
 use palisade_policy::{ConnectGrant, acts_on_terminal, visible};
-use palisade_process::{
-    Host, Kind, ThisHost,
-    paths::normalized,
-    places::{Advice, Kept},
-};
+use palisade_process::{Host, Kind, ThisHost, paths::normalized, places::Advice};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeSet,
@@ -60,8 +56,8 @@ impl Settings {
             .with_context(|| format!("usage: cannot read {shown}"))?;
         let text = String::from_utf8(bytes)
             .map_err(|_| anyhow!("usage: {shown}: it is no text in UTF-8"))?;
-        let sensitive = crate::commands::sensitive::read()?;
-        let mut wishes = Wishes::new(project, std::env::home_dir(), sensitive);
+        let secrets = Secrets::of_this_machine()?;
+        let mut wishes = Wishes::new(project, std::env::home_dir(), secrets);
         let of = interpret(&text, &mut wishes)
             .map_err(|error| anyhow!("usage: {shown}: {}", visible(&error.to_string())))?;
         let settings = wishes.finish(of);
@@ -128,12 +124,11 @@ fn texts<'a>(value: &'a Value, path: &[&str]) -> impl Iterator<Item = &'a str> +
 }
 
 /// What settings ask for, as it is collected.
-#[derive(Debug)]
 pub(super) struct Wishes {
     project: PathBuf,
     home: Option<PathBuf>,
-    /// What its user keeps.
-    kept: Kept,
+    /// What is granted to nobody.
+    secrets: Secrets,
     /// Where the project can be written to.
     writes_project: bool,
     write: BTreeSet<PathBuf>,
@@ -149,10 +144,10 @@ const PATTERN: &str = "a pattern; palisade grants files and folders by name";
 const NO_PATH: &str = "no path that a grant can have";
 
 impl Wishes {
-    fn new(project: &Path, home: Option<PathBuf>, sensitive: Vec<String>) -> Self {
+    fn new(project: &Path, home: Option<PathBuf>, secrets: Secrets) -> Self {
         Self {
             project: project.into(),
-            kept: Kept::new(home.clone(), sensitive),
+            secrets,
             home,
             writes_project: false,
             write: BTreeSet::new(),
@@ -355,7 +350,14 @@ impl Wishes {
         let Ok(found) = ThisHost.find(path) else {
             return Err("it is not there: make it, and add it");
         };
-        match self.kept.judge(&found) {
+        // As it is named, too: a link may be.
+        if self.secrets.disk.keeps(path) {
+            return Err("you keep it from every guest");
+        }
+        match self.secrets.disk.judge(&found) {
+            Advice::Grant if self.secrets.in_way(&found.canonical).is_some() => Err(
+                "something lies in it that is kept from everybody, or more than is looked through",
+            ),
             Advice::Grant => Ok(()),
             Advice::Refuse(why) => Err(why),
             Advice::Nothing => Err("no file or folder that is granted"),
@@ -402,6 +404,8 @@ fn is_of_everybody(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::disk::Disk;
+    use palisade_process::LocalMounts;
 
     /// Settings of a text for a project at `PROJECT`, which has `src`, with `other` beside it and a home at `HOME`.
     fn settings(text: &str) -> Settings {
@@ -417,7 +421,8 @@ mod tests {
             std::fs::create_dir_all(place.join(folder)).unwrap();
         }
         let [project, home] = ["project", "home"].map(|name| place.join(name));
-        let mut wishes = Wishes::new(&project, Some(home), Vec::new());
+        let disk = Disk::of(Some(home.clone()), &[], LocalMounts::here());
+        let mut wishes = Wishes::new(&project, Some(home), Secrets::of(disk));
         let text = text.replace("PLACE", place.to_str().unwrap());
         let of = interpret(&text, &mut wishes).unwrap();
         let mut settings = wishes.finish(of);
@@ -517,7 +522,8 @@ mod tests {
     #[test]
     fn what_is_none_of_them() {
         let refused = |text: &str| {
-            let mut wishes = Wishes::new(Path::new("/project"), None);
+            let disk = Disk::of(None, &[], LocalMounts::here());
+            let mut wishes = Wishes::new(Path::new("/project"), None, Secrets::of(disk));
             interpret(text, &mut wishes).unwrap_err().to_string()
         };
         assert!(refused("{}").contains("neither `sandbox`"));

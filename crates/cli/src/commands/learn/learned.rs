@@ -4,13 +4,13 @@ use super::{
     changes::{Changes, outermost},
     ground::Ground,
     name_of,
-    secrets::Secrets,
 };
 use crate::{
     args::LearnArgs,
     commands::{
         init::project::Project,
         policy_text::{path_value, quoted},
+        secrets::Secrets,
         why::remedy::{self, Missed},
     },
 };

@@ -14,7 +14,8 @@ use crate::{say, shell};
 use palisade_policy::visible;
 use palisade_process::{
     Host, ThisHost,
-    places::{self, Advice, IN_PART},
+    paths::normalized,
+    places::{self, Advice, IN_PART, Kept},
 };
 use palisade_wall::{Cause, ChromiumFlags, Command, Error, Report, Surroundings, View};
 use palisade_walls::Plan;
@@ -104,7 +105,9 @@ fn describe_hidden<'a>(
     let Some(cwd) = &surroundings.cwd else {
         return Vec::new();
     };
-    let home = home(surroundings);
+    let kept = Kept::new(home(surroundings), &surroundings.sensitive, |path| {
+        ThisHost.find(path).ok()
+    });
     let mut told: BTreeSet<PathBuf> = BTreeSet::new();
     let notes = words.filter_map(|word| {
         let found = find_hidden(word, cwd, view)?;
@@ -115,7 +118,9 @@ fn describe_hidden<'a>(
         if view.hides(&cwd.join(word)) {
             return Some(format!("'{shown}' is hidden by the policy"));
         }
-        match places::judge(&found, home.as_deref()) {
+        let is_named = kept.is_named(&normalized(&cwd.join(word)));
+        match kept.judge(&found) {
+            _ if is_named => None,
             Advice::Grant => {
                 let flag = shell::read_flag(word, cwd)?;
                 Some(format!(

@@ -263,8 +263,10 @@ fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::disk::Disk;
     use crate::commands::why::remedy::missed;
     use crate::denial::tests::refused;
+    use palisade_process::LocalMounts;
     use palisade_wall::{Command, Exit, Report, mock::MockWall};
 
     fn report() -> Report {
@@ -279,7 +281,7 @@ mod tests {
 
     fn edited(text: &str) -> String {
         let report = report();
-        let missed = missed(&report).unwrap();
+        let missed = missed(&report, &Disk::of(None, &[], LocalMounts::here()));
         let new = without_granted(text, &missed, "x.toml").unwrap();
         let new: Vec<_> = new.iter().map(Missed::as_value).collect();
         let edited = edit(text, &new, "x.toml").unwrap();
@@ -325,7 +327,7 @@ mod tests {
     #[test]
     fn what_is_no_policy_is_not_edited() {
         let report = report();
-        let missed = missed(&report).unwrap();
+        let missed = missed(&report, &Disk::of(None, &[], LocalMounts::here()));
         let missed: Vec<_> = missed.iter().map(Missed::as_value).collect();
         let refusal = |text: &str| format!("{:#}", edit(text, &missed, "x.toml").unwrap_err());
         assert!(refusal("grants = 1").contains("`grants` is no table"));
@@ -337,7 +339,7 @@ mod tests {
     #[test]
     fn each_is_asked_about_and_no_answer_is_no() {
         let report = report();
-        let missed = missed(&report).unwrap();
+        let missed = missed(&report, &Disk::of(None, &[], LocalMounts::here()));
         let answered = |answers: &str| {
             let mut shown = Vec::new();
             let wanted = ask(answers.as_bytes(), &mut shown, &missed, "x.toml").unwrap();

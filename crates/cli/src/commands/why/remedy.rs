@@ -6,7 +6,10 @@
 use super::opens;
 use crate::{commands::disk::Disk, denial};
 use palisade_policy::{Access, ConnectGrant, FileGrant, ListenGrant, visible};
-use palisade_process::{Host, Kind, ThisHost, places::Advice};
+use palisade_process::{
+    Host, Kind, ThisHost,
+    places::{Advice, IN_PART, NAMED},
+};
 use palisade_wall::{Denial, Report};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -121,12 +124,24 @@ impl Missed {
 
 /// The grants that would have allowed what a report tells of, and those that somebody gave while the guest ran; many in one folder as
 /// one. What costs a guest nothing is none.
-///
-/// # Errors
-///
-/// When it cannot be told what its user keeps from every guest.
-pub(in crate::commands) fn missed(report: &Report) -> anyhow::Result<Vec<Missed>> {
-    Ok(folded(each_missed(report), &Disk::here()?))
+pub(in crate::commands) fn missed(report: &Report, disk: &Disk) -> Vec<Missed> {
+    folded(each_missed(report), disk)
+}
+
+/// Takes the flags away from what the user has named as kept from every guest since the report was written.
+pub(super) fn withhold(report: &mut Report, disk: &Disk) {
+    let is_kept = |grant: &str| {
+        let file = Missed::read(grant).and_then(|missed| missed.file());
+        file.is_some_and(|file| disk.keeps(&file.host))
+    };
+    for denial in &mut report.denials {
+        if denial.grant.take_if(|grant| is_kept(grant)).is_some()
+            && let Advice::Refuse(why) = NAMED
+        {
+            denial.reason = Some(format!("it is not granted, and {why}: {IN_PART}"));
+        }
+    }
+    report.granted.retain(|granted| !is_kept(&granted.grant));
 }
 
 /// The same, each by itself.
@@ -262,7 +277,12 @@ fn lines(missed: &[Missed]) -> String {
 mod tests {
     use super::*;
     use crate::denial::tests::refused;
+    use palisade_process::LocalMounts;
     use palisade_wall::{Command, Exit, mock::MockWall};
+
+    fn disk() -> Disk {
+        Disk::of(None, &[], LocalMounts::here())
+    }
 
     fn report(denials: Vec<Denial>) -> Report {
         let report = MockWall::new(Exit::Code(7)).report(&Command::new("guest"));
@@ -277,7 +297,7 @@ mod tests {
             refused("connect", "tcp://a.example:443", "--connect"),
             refused("connect", "unix:/run/a \"b\".sock", "--connect"),
         ]);
-        insta::assert_snapshot!(describe(&missed(&report).unwrap()), @r#"
+        insta::assert_snapshot!(describe(&missed(&report, &disk())), @r#"
         To allow it: palisade run --connect tcp://a.example:443 --listen 'tcp://*:80' --connect 'unix:/run/a "b".sock' …
         In a policy: grants.connect = ["tcp://a.example:443", 'unix:/run/a "b".sock']
         In a policy: grants.listen = ["tcp://*:80"]
@@ -299,12 +319,12 @@ mod tests {
             grant: Some(grant.to_owned()),
             ..refused("connect", "x", "--connect")
         };
-        assert_eq!(missed(&report(no_grants.map(of).into())).unwrap(), []);
+        assert_eq!(missed(&report(no_grants.map(of).into()), &disk()), []);
         let probe = Denial {
             probe: true,
             ..refused("connect", "tcp://a.example:443", "--connect")
         };
-        assert_eq!(describe(&missed(&report(vec![probe])).unwrap()), "");
+        assert_eq!(describe(&missed(&report(vec![probe]), &disk())), "");
     }
 
     fn of_flags(grants: &[&str]) -> Vec<Missed> {

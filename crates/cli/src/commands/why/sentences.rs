@@ -40,10 +40,15 @@ pub(super) fn explain(report: &Report, missed: &[Missed]) -> String {
     text
 }
 
-/// What it is likely to have failed for comes first: what a process was denied that failed itself, and then what others were.
+/// What it is likely to have failed for comes first: a limit, then what a process was denied that failed itself, and then what
+/// others were.
 fn by_importance(report: &Report) -> Vec<&Denial> {
     let mut denials: Vec<_> = report.denials.iter().collect();
-    denials.sort_by_key(|denial| (denial.probe, !denial.is_of_failed()));
+    let is_limit = |denial: &Denial| {
+        let flag = denial.grant.as_deref();
+        flag.is_some_and(|flag| !flag.contains(' '))
+    };
+    denials.sort_by_key(|denial| (denial.probe, !is_limit(denial), !denial.is_of_failed()));
     denials
 }
 
@@ -190,8 +195,8 @@ fn describe(denial: &Denial) -> String {
 
 /// Of a process that failed: it may be for this.
 fn how_it_ended(denial: &Denial) -> String {
-    match denial.ended {
-        Some(Exit::Code(code)) if code != 0 => format!(", which ended with exit code {code},"),
+    match denial.ended.filter(|_| denial.is_of_failed()) {
+        Some(Exit::Code(code)) => format!(", which ended with exit code {code},"),
         Some(Exit::Signal(signal)) => {
             format!(", which was ended by {},", say::signal_name(signal))
         }

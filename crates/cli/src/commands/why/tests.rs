@@ -181,10 +181,16 @@ fn what_a_failed_process_was_denied_comes_first() {
             denied("another", None, false),
             denied("what it failed for", Some(Exit::Code(2)), false),
             denied("what killed it", Some(Exit::Signal(11)), false),
+            denied("left behind", Some(Exit::Signal(9)), false),
+            Denial {
+                grant: Some("--time".into()),
+                ..denied("more time", None, false)
+            },
         ],
     );
-    let text = sentences::explain(&explained, &[]);
+    let text = explain(&explained, &[]);
     let order = [
+        "more time",
         "what it failed for",
         "what killed it",
         "one",

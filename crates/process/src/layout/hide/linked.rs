@@ -43,13 +43,18 @@ impl Layout {
         Ok(())
     }
 
-    /// The same for something that is granted later. What is too much to look through is refused.
+    /// The same for something that is granted later: of what lies in hidden folders as it was at the start, for nobody looks into
+    /// them by then. What is too much to look through is refused, and what may not be.
     pub(in crate::layout) fn refuse_links_in_grant(
         &self,
         place: (&Path, &HostPath),
         host: &dyn Host,
     ) -> Result<(), PlanError> {
-        match self.refuse_links_in(place, &self.linked, host)? {
+        let mut linked = self.linked.clone();
+        for (guest, on_host) in self.hidden() {
+            linked.add(host, on_host, guest);
+        }
+        match self.refuse_links_in(place, &linked, host)? {
             true => Err(PlanError::TooMuchToLookThrough {
                 most: super::walk::MOST,
             }),
@@ -110,8 +115,12 @@ impl Linked {
     }
 }
 
-/// A file with more than one name.
+/// A file with more than one name. A folder has one for each in it.
 fn several_names(host: &dyn Host, path: &Path) -> Option<Identity> {
+    let kind = host.kind_and_mode(path).map(|(kind, _)| kind);
+    if kind == Ok(Kind::Folder) {
+        return None;
+    }
     host.names(path)
         .ok()
         .and_then(|(identity, names)| (names > 1).then_some(identity))

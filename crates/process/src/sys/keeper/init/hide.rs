@@ -25,31 +25,9 @@ pub(crate) fn hide(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), 
     kernel::close(names);
     let overlay = overlay.during(Step::Hide, item)?;
     root::put(setup, overlay, target, item)?;
-    for _ in 0..reader.u32().during(Step::DecodeLaunch, item)? {
-        let path = reader.text().during(Step::DecodeLaunch, item)?;
-        mount_again(folder, overlay, path);
-    }
     kernel::close(folder);
     kernel::close(overlay);
     Ok(())
-}
-
-/// A folder in which nothing is hidden, as it lies below the overlay. Where it is gone or another one by now, the overlay's view
-/// of it is the guest's.
-fn mount_again(below: Fd, overlay: Fd, path: CStr) {
-    let open = |at| {
-        let flags = kernel::O_PATH | kernel::O_DIRECTORY;
-        kernel::open_resolved(at, path, flags, root::RESOLVE_ROOT)
-    };
-    let Ok(folder) = open(below) else {
-        return;
-    };
-    if let (Ok(place), Ok(mount)) = (open(overlay), kernel::open_tree(folder, 0)) {
-        let _ = kernel::move_mount(mount, place);
-        kernel::close(mount);
-        kernel::close(place);
-    }
-    kernel::close(folder);
 }
 
 /// A `tmpfs` with whiteouts, mounted nowhere.

@@ -13,8 +13,8 @@ use std::{
 const MOST: usize = 20_000;
 
 /// Keys and passwords, by where they lie and how they are called.
-pub(super) struct Secrets {
-    pub(super) disk: Disk,
+pub(in crate::commands) struct Secrets {
+    pub(in crate::commands) disk: Disk,
     /// How many more are looked at in this round.
     left: Cell<usize>,
 }
@@ -23,20 +23,25 @@ impl Secrets {
     /// # Errors
     ///
     /// When it cannot be told what its user keeps.
-    pub(super) fn of_this_machine() -> anyhow::Result<Self> {
-        Ok(Self {
-            disk: Disk::here()?,
-            left: Cell::new(MOST),
-        })
+    pub(in crate::commands) fn of_this_machine() -> anyhow::Result<Self> {
+        Ok(Self::of(Disk::here()?))
     }
 
-    pub(super) fn begin_round(&self) {
+    /// The same by what lies there.
+    pub(in crate::commands) fn of(disk: Disk) -> Self {
+        Self {
+            disk,
+            left: Cell::new(MOST),
+        }
+    }
+
+    pub(in crate::commands) fn begin_round(&self) {
         self.left.set(MOST);
     }
 
     /// Why something is granted to nobody: for what it is, or what lies in it. A link in it is nothing: what it leads to is not
     /// granted with it.
-    pub(super) fn in_way(&self, path: &Path) -> Option<String> {
+    pub(in crate::commands) fn in_way(&self, path: &Path) -> Option<String> {
         match self.first_in(path) {
             Ok(None) => None,
             Ok(Some(secret)) => Some(format!(
@@ -81,7 +86,7 @@ impl Secrets {
     }
 
     /// Why a folder is no project.
-    pub(super) fn refuse_project(&self, project: &Path) -> Option<&'static str> {
+    pub(in crate::commands) fn refuse_project(&self, project: &Path) -> Option<&'static str> {
         let found = self.disk.itself(project)?;
         match self.disk.judge(&found) {
             Advice::Refuse(why) => Some(why),
