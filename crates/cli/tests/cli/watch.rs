@@ -180,12 +180,11 @@ fn what_its_user_keeps_gets_no_flag(fixture: &Fixture) {
     let outcome = call.env("XDG_CONFIG_HOME", &fixture.text("settings")).run();
     assert!(!outcome.stderr.contains("--read"), "{outcome:?}");
     // Nobody takes a list that cannot be read for an empty one.
-    for path in ["settings/palisade/sensitive"] {
-        fs::remove_file(fixture.path(path)).unwrap();
-        symlink("nowhere", fixture.path(path)).unwrap();
-        run().refuses(&["usage: cannot read", path]);
-        fs::remove_file(fixture.path(path)).unwrap();
-    }
+    let list = "settings/palisade/sensitive";
+    fs::remove_file(fixture.path(list)).unwrap();
+    symlink("nowhere", fixture.path(list)).unwrap();
+    run().refuses(&["usage: cannot read", list]);
+    fs::remove_file(fixture.path(list)).unwrap();
     fixture.write("settings/palisade/sensitive", "~/letters\n/a/../b\n");
     run().refuses(&["usage: ", "settings/palisade/sensitive: line 2", "`..`"]);
     // Nor has the guest a word in it.
