@@ -222,6 +222,8 @@ pub struct Log {
     pub path: Option<PathBuf>,
     /// A line for each request.
     pub access: bool,
+    /// A line for what happens to guests.
+    pub events: bool,
     /// The least of what is written.
     pub level: Level,
     /// How lines are written.

@@ -24,6 +24,10 @@ use crate::{
 use http::{Method, StatusCode};
 use line::Origin;
 pub(crate) use line::Rfc3339;
+use palisade_wall::{
+    Process,
+    journal::{self, Entry as Event, Judgement},
+};
 use sink::Sink;
 use std::{
     collections::BTreeMap,
@@ -46,6 +50,20 @@ const MOST_BYTES_OF_GUEST: usize = 1 << 20;
 /// What a tenant's line counts at least: those of all tenants together are bounded by their bytes, and never by the
 /// places of the queue, which are the server's lines', too.
 const LEAST_BYTES_OF_TENANT: usize = MOST_BYTES / MOST_LINES;
+
+/// What is told of a request that a filter or a component may not send.
+pub(crate) fn denied_request(target: String, why: String) -> Event {
+    Event::Verdict {
+        verdict: Judgement::Deny,
+        call: "http".into(),
+        target,
+        process: Process::new(0, b""),
+        reason: Some(why),
+        grant: None,
+        probe: false,
+        count: 1,
+    }
+}
 
 /// A sink for lines can't be opened.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +95,9 @@ struct Common {
     dropped: AtomicU64,
     level: AtomicU8,
     access: AtomicBool,
+    events: AtomicBool,
+    /// What events are counted from.
+    begun: Instant,
     /// Files shall be opened anew.
     reopen: AtomicBool,
     /// Where lines go that have no sink of their own.
@@ -169,6 +190,8 @@ impl Log {
             dropped: AtomicU64::new(0),
             level: AtomicU8::new(settings.level as u8),
             access: AtomicBool::new(settings.access),
+            events: AtomicBool::new(settings.events),
+            begun: Instant::now(),
             reopen: AtomicBool::new(false),
             server: sink.clone(),
             files: Mutex::default(),
@@ -233,6 +256,7 @@ impl Log {
         let common = &self.common;
         common.level.store(settings.level as u8, Ordering::Relaxed);
         common.access.store(settings.access, Ordering::Relaxed);
+        common.events.store(settings.events, Ordering::Relaxed);
     }
 
     /// Whether lines of this level are written at all.
@@ -251,6 +275,22 @@ impl Log {
             return;
         }
         self.send(line);
+    }
+
+    /// Whether a line is wanted for what happens to guests.
+    pub fn wants_events(&self) -> bool {
+        self.common.events.load(Ordering::Relaxed)
+    }
+
+    /// Writes a line for what has happened to the guest, where such lines are wanted.
+    pub fn event(&self, entry: Event) {
+        if self.wants_events() {
+            let at_us = self.common.begun.elapsed().as_micros();
+            self.send(Line::of_event(&journal::Line {
+                at_us: u64::try_from(at_us).unwrap_or(u64::MAX),
+                entry,
+            }));
+        }
     }
 
     /// Writes the line of a request, where such lines are wanted.

@@ -163,6 +163,8 @@ pub struct Observations {
     keeps_allowed: bool,
     /// Hears each of them at once.
     hears: Option<Box<Hears>>,
+    /// Allowed ones, too.
+    hears_allowed: bool,
     seen: Mutex<Seen>,
 }
 
@@ -199,16 +201,21 @@ impl Observations {
         }
     }
 
-    /// Has `hears` told of each at once, allowed ones too.
+    /// Has `hears` told of each at once; of allowed ones, too, if it `hears_allowed`.
     #[must_use]
-    pub fn heard_by(mut self, hears: impl Fn(&Observation) + Send + Sync + 'static) -> Self {
+    pub fn heard_by(
+        mut self,
+        hears_allowed: bool,
+        hears: impl Fn(&Observation) + Send + Sync + 'static,
+    ) -> Self {
         self.hears = Some(Box::new(hears));
+        self.hears_allowed = hears_allowed;
         self
     }
 
     /// Whether somebody wants to know of allowed calls: without that, nobody need say who made one.
     pub fn wants_allowed(&self) -> bool {
-        self.keeps_allowed || self.hears.is_some()
+        self.keeps_allowed || self.hears_allowed
     }
 
     /// Takes note of one try.
@@ -250,7 +257,8 @@ impl Observations {
     }
 
     fn tell(&self, observation: &Observation) {
-        if let Some(hears) = &self.hears {
+        let is_heard = self.hears_allowed || observation.refusal.is_some();
+        if let Some(hears) = self.hears.as_ref().filter(|_| is_heard) {
             hears(observation);
         }
     }

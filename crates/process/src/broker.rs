@@ -433,7 +433,10 @@ impl Shared {
 fn observations(journal: Option<&Arc<Journal>>) -> Observations {
     let observations = Observations::of_refusals();
     match journal.cloned() {
-        Some(journal) => observations.heard_by(move |one| journal.write(verdict_on(one))),
+        Some(journal) => {
+            let hears_allowed = journal.hears_allowed();
+            observations.heard_by(hears_allowed, move |one| journal.write(verdict_on(one)))
+        }
         None => observations,
     }
 }

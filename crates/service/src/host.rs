@@ -74,6 +74,15 @@ pub enum SendError {
     Other(String),
 }
 
+/// A request that a guest may not send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// Where to, as a grant has it: `tcp://example.com:443`.
+    pub target: String,
+    /// Why, whose fault it is and what to do.
+    pub why: String,
+}
+
 /// What a server does for a service on one of its threads.
 pub trait Host {
     /// Takes a line for the service's log, without its end.
@@ -99,7 +108,7 @@ pub trait Host {
     }
 
     /// Counts what the guest asked for and was not granted.
-    fn denied(&self);
+    fn denied(&self, denied: &Denied);
 
     /// Counts a request whose guest has ended, by itself or not.
     fn done(&self, done: Done<'_>);

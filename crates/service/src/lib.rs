@@ -68,7 +68,9 @@ mod worker;
 pub use code::{Code, Imports, World};
 pub use component::Component;
 pub use fault::Fault;
-pub use host::{AnyBody, BodyError, Done, Errand, Host, SendError, Sending, Stream, Target, Times};
+pub use host::{
+    AnyBody, BodyError, Denied, Done, Errand, Host, SendError, Sending, Stream, Target, Times,
+};
 pub use load::{Isolation, LoadError};
 pub use reach::{Links, Reach, ReachError};
 pub use response::ResponseBody;

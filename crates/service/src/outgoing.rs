@@ -2,7 +2,7 @@
 
 use crate::{
     body::Guarded,
-    host::{AnyBody, BodyError, Host, SendError, Stream, Target, Times},
+    host::{AnyBody, BodyError, Denied, Host, SendError, Stream, Target, Times},
     sends::{self, Sends, Sent},
     sys::OnThread,
 };
@@ -105,10 +105,10 @@ impl WasiHttpHooks for Outgoing {
     ) -> Box<dyn Future<Output = Responded> + Send> {
         let target = match find_target(&self.gate, request.uri()) {
             Ok(target) => target,
-            Err(why) => {
+            Err(denied) => {
                 let host = self.host.get();
-                host.denied();
-                host.log(Stream::Wall, &why);
+                host.denied(&denied);
+                host.log(Stream::Wall, &denied.why);
                 return Box::new(std::future::ready(Err(Error::HttpRequestDenied)));
             }
         };
@@ -164,7 +164,7 @@ impl From<SendError> for Error {
 }
 
 /// The verdict; a refusal in words for the log.
-fn find_target(gate: &Gate, uri: &Uri) -> Result<Target, String> {
+fn find_target(gate: &Gate, uri: &Uri) -> Result<Target, Denied> {
     let tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
     let host = uri.host().unwrap_or_default();
@@ -179,11 +179,15 @@ fn find_target(gate: &Gate, uri: &Uri) -> Result<Target, String> {
         gate.connect(Transport::Tcp, address).is_ok()
     });
     match is_granted {
-        false => Err(format!(
-            "policy: a request to {}:{port} is denied: grant it with connect = [\"tcp://{}:{port}\"]",
-            visible(&host),
-            visible(&host)
-        )),
+        false => {
+            let host = visible(&host);
+            Err(Denied {
+                target: format!("tcp://{host}:{port}"),
+                why: format!(
+                    "policy: a request to {host}:{port} is denied: grant it with connect = [\"tcp://{host}:{port}\"]"
+                ),
+            })
+        }
         true => Ok(Target { host, port, tls }),
     }
 }
@@ -234,7 +238,7 @@ mod tests {
         }
 
         fn spawn(&self, _: Errand) {}
-        fn denied(&self) {}
+        fn denied(&self, _: &Denied) {}
         fn done(&self, _: Done<'_>) {}
         fn memory(&self, _: u64) {}
         fn restarted(&self) {}
@@ -248,7 +252,7 @@ mod tests {
     }
 
     fn ask(gate: &Gate, uri: &str) -> Result<Target, String> {
-        find_target(gate, &uri.parse().unwrap())
+        find_target(gate, &uri.parse().unwrap()).map_err(|denied| denied.why)
     }
 
     #[test]

@@ -130,13 +130,25 @@ fn is_one(count: &u64) -> bool {
     *count == 1
 }
 
-/// Writes lines to a file, a FIFO or a socket. May be shared by threads.
-#[derive(Debug)]
+/// Writes lines to a file, a FIFO or a socket, or tells somebody in this process. May be shared by threads.
 pub struct Journal {
-    to: OwnedFd,
-    kind: Kind,
+    to: To,
     begun: Instant,
     state: Mutex<State>,
+}
+
+enum To {
+    File(OwnedFd, Kind),
+    Hearer(Box<Hears>),
+}
+
+/// Is told what happens, by any thread, and must not wait.
+type Hears = dyn Fn(Entry) + Send + Sync;
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Journal").finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,22 +184,41 @@ impl Journal {
         if kind != Kind::File {
             rustix::io::ioctl_fionbio(&to, true)?;
         }
-        Ok(Self {
+        Ok(Self::new(To::File(to, kind)))
+    }
+
+    /// Tells somebody of all but what was allowed, who loses nothing.
+    pub fn heard_by(hears: impl Fn(Entry) + Send + Sync + 'static) -> Self {
+        Self::new(To::Hearer(Box::new(hears)))
+    }
+
+    fn new(to: To) -> Self {
+        Self {
             to,
-            kind,
             begun: Instant::now(),
             state: Mutex::default(),
-        })
+        }
+    }
+
+    /// Whether allowed calls are told of: each takes longer then.
+    pub fn hears_allowed(&self) -> bool {
+        matches!(self.to, To::File(..))
+    }
+
+    fn is_file(&self) -> bool {
+        matches!(self.to, To::File(_, Kind::File))
     }
 
     /// Writes one, without waiting.
     pub fn write(&self, entry: Entry) {
+        if let To::Hearer(hears) = &self.to {
+            return hears(entry);
+        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.push_rest(&mut state);
         let is_verdict = matches!(entry, Entry::Verdict { .. });
-        let is_full = self.kind == Kind::File
-            && is_verdict
-            && state.written_bytes >= MOST_FILE_BYTES - KEPT_BYTES;
+        let is_full =
+            self.is_file() && is_verdict && state.written_bytes >= MOST_FILE_BYTES - KEPT_BYTES;
         if !is_full {
             self.tell_of_lost(&mut state);
         }
@@ -212,14 +243,16 @@ impl Journal {
             self.tell_of_lost(&mut state);
             let is_done = state.rest.is_empty() && state.lost == 0;
             let left = deadline.saturating_duration_since(Instant::now());
-            if is_done || state.is_broken || self.kind == Kind::File || left.is_zero() {
+            if is_done || state.is_broken || self.is_file() || left.is_zero() {
                 // Of a line that was taken in part nobody has the rest.
                 let cut = u64::from(!state.rest.is_empty());
                 return state.lost_in_all + cut;
             }
             let left = Timespec::try_from(left).ok();
-            let mut fds = [PollFd::new(&self.to, PollFlags::OUT)];
-            let _ = rustix::event::poll(&mut fds, left.as_ref());
+            if let To::File(to, _) = &self.to {
+                let mut fds = [PollFd::new(to, PollFlags::OUT)];
+                let _ = rustix::event::poll(&mut fds, left.as_ref());
+            }
         }
     }
 
@@ -242,7 +275,7 @@ impl Journal {
         // A path may have what a terminal acts on.
         let mut line = visible_json(&line).into_owned().into_bytes();
         line.push(b'\n');
-        let is_full = self.kind == Kind::File
+        let is_full = self.is_file()
             && state.written_bytes.saturating_add(line.len() as u64) > MOST_FILE_BYTES;
         if is_full || state.is_broken || !state.rest.is_empty() {
             return false;
@@ -263,12 +296,13 @@ impl Journal {
 
     /// How much of it was taken; an error where nothing ever will be.
     fn give(&self, bytes: &[u8]) -> Result<usize, ()> {
-        let given = match self.kind {
-            Kind::Socket => {
+        let given = match &self.to {
+            To::File(to, Kind::Socket) => {
                 let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                rustix::net::send(self.to.as_fd(), bytes, flags)
+                rustix::net::send(to.as_fd(), bytes, flags)
             }
-            Kind::File | Kind::Pipe => rustix::io::write(&self.to, bytes),
+            To::File(to, Kind::File | Kind::Pipe) => rustix::io::write(to, bytes),
+            To::Hearer(_) => Ok(bytes.len()),
         };
         match given {
             Ok(taken) => Ok(taken),
@@ -281,6 +315,46 @@ impl Journal {
 /// The JSON schema of [`Line`].
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Line).to_value()
+}
+
+impl Entry {
+    /// In words, where no other line says it.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Start { command, .. } => format!("started: {}", command.join(" ")),
+            Self::Verdict {
+                verdict,
+                call,
+                target,
+                process,
+                reason,
+                grant,
+                count,
+                ..
+            } => {
+                let verb = match verdict {
+                    Judgement::Allow => "allowed",
+                    Judgement::Deny => "denied",
+                };
+                let mut text = format!("{verb}: {call} {target}");
+                if !process.name.is_empty() {
+                    text += &format!(" ({})", process.name);
+                }
+                if *count > 1 {
+                    text += &format!(", {count} times");
+                }
+                for more in [reason, grant].into_iter().flatten() {
+                    text += &format!(": {more}");
+                }
+                text
+            }
+            Self::Granted { grant, .. } => format!("granted: {grant}"),
+            Self::Revoked { grant } => format!("taken back: {grant}"),
+            Self::Limit { limit } => format!("it has used up {limit}"),
+            Self::End { exit, .. } => format!("ended with {exit}"),
+            Self::Lost { count } => format!("{count} events were lost"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,13 @@
 //! `palisade serve` and the verbs that ask a running server.
 
-use super::fixture::{Fixture, Outcome, cases, signal, wait};
+use super::{
+    cleanup::eventually,
+    fixture::{Fixture, Outcome, cases, signal, wait},
+    schema::violations,
+};
+use palisade_wall::journal::schema;
 use rustix::process::Signal;
+use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -23,6 +29,7 @@ cases![
     a_missing_folder_is_told_by_its_key,
     a_program_is_listed_by_its_name,
     the_lines_of_a_guest_are_printed,
+    what_happens_to_a_program_is_told,
 ];
 
 /// A server, its address, and what it said since.
@@ -130,7 +137,7 @@ fn a_first_server_serves_at_once(fixture: &Fixture) {
     let json = fixture
         .palisade(["status", "--json", "first/host.toml"])
         .run();
-    let json: serde_json::Value = serde_json::from_slice(&json.is_silent(0).stdout).unwrap();
+    let json: Value = serde_json::from_slice(&json.is_silent(0).stdout).unwrap();
     assert_eq!(
         (&json["generation"], &json["requests"]),
         (&2.into(), &2.into())
@@ -462,8 +469,7 @@ fn a_program_is_listed_by_its_name(fixture: &Fixture) {
     let server = serve_program(fixture, &name);
     let list = || {
         let listed = fixture.palisade(["ps", "--json"]).run();
-        let rows: Vec<serde_json::Value> =
-            serde_json::from_slice(&listed.is_silent(0).stdout).unwrap();
+        let rows: Vec<Value> = serde_json::from_slice(&listed.is_silent(0).stdout).unwrap();
         rows.into_iter().find(|row| row["name"] == *name)
     };
     let row = list().unwrap();
@@ -524,4 +530,85 @@ fn the_lines_of_a_guest_are_printed(fixture: &Fixture) {
     while next(&mut out) != "two\n" {}
     signal(&process, Signal::INT);
     wait(&mut process);
+}
+
+/// Answers each request with how a connection went that it may not make.
+const TRIES: &str = "
+import http.server, socket
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        try: socket.create_connection(('127.0.0.1', 2)); said = b'connected'
+        except OSError as error: said = error.strerror.encode()
+        self.send_response(200); self.end_headers(); self.wfile.write(said)
+http.server.HTTPServer(('127.0.0.1', 8000), Answer).serve_forever()
+";
+
+/// With what `palisade run --events` tells of a guest, in the same words.
+fn what_happens_to_a_program_is_told(fixture: &Fixture) {
+    let name = own_name(fixture, "told");
+    fixture.write("tries.py", TRIES);
+    let configure = |events: bool| {
+        let configuration = format!(
+            "[log]\npath = 'host.log'\nformat = 'json'\nevents = {events}\n\
+             [[listen]]\naddress = '127.0.0.1:0'\n\
+             [services.{name}]\n\
+             program = ['/usr/bin/python3', '-u', '{}']\n\
+             port = 8000\n\
+             policy.grants = {{ read = ['tries.py'], connect = ['tcp://127.0.0.1:1'] }}\n\
+             [[route]]\npath = '/'\nservice = '{name}'\n",
+            fixture.text("tries.py")
+        );
+        fixture.write("host.toml", &configuration);
+    };
+    let events = || -> Vec<Value> {
+        let log = fixture.read("host.log");
+        let lines = log
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of_it = lines.filter(|line| line["service"] == *name);
+        of_it
+            .map(|line| line["event"].clone())
+            .filter(|event| !event.is_null())
+            .collect()
+    };
+    let ask = || {
+        let server = serve(fixture, &["--workers", "1", "host.toml"]);
+        assert!(server.get("/").1.contains("Permission denied"));
+        server
+    };
+    configure(false);
+    assert_eq!(ask().end().0, 0);
+    assert_eq!(events(), [Value::Null; 0]);
+    configure(true);
+    let server = ask();
+    // A denial is told when it is one, and not at the end of a service that has none.
+    eventually("the denial is told", || {
+        let all = events();
+        let is_told = all.iter().any(|event| event["event"] == "verdict");
+        (!is_told).then(|| format!("{all:?}"))
+    });
+    assert_eq!(server.end().0, 0);
+    let all = events();
+    for event in &all {
+        assert_eq!(violations(&schema(), event), [""; 0], "{event}");
+    }
+    let kinds: Vec<_> = all
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["start", "verdict", "end"], "{all:?}");
+    assert_eq!(all[0]["command"][0], "/usr/bin/python3");
+    let denied = &all[1];
+    assert_eq!(
+        (
+            &denied["verdict"],
+            &denied["target"],
+            &denied["process"]["name"]
+        ),
+        (
+            &json!("deny"),
+            &json!("tcp://127.0.0.1:2"),
+            &json!("python3")
+        )
+    );
 }

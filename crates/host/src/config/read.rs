@@ -257,6 +257,8 @@ impl Section for Log {
         "path": HostPath => |log, path| log.path = Some(path);
         /// Write a line for each request.
         "access": Switch => |log, is_on| log.access = is_on;
+        /// Write a line for what happens to guests: starts, denials, limits that are reached, ends.
+        "events": Switch => |log, is_on| log.events = is_on;
         /// The least of what is written.
         "level": OneOf<Level> => |log, level| log.level = level;
         /// How lines are written.

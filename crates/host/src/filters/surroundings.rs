@@ -7,7 +7,7 @@ use crate::{
     body::Body,
     client::{Times, UpstreamError},
     kinds::Level,
-    log::Line,
+    log::{Line, denied_request},
 };
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Response};
@@ -154,6 +154,7 @@ fn log_level(level: LogLevel) -> Level {
 pub(super) async fn make_call(filter: &WorkerFilter, mut asked: Asked) -> Option<HttpCallResponse> {
     let call = &mut asked.call;
     let server = filter.loaded.upstreams.get(&call.upstream)?;
+    let upstream = call.upstream.clone();
     let (parts, body) = mem::take(&mut call.request).into_parts();
     let request = Request::from_parts(parts, Body::Whole(body));
     let response = async {
@@ -164,7 +165,7 @@ pub(super) async fn make_call(filter: &WorkerFilter, mut asked: Asked) -> Option
         match filter.client.send(server, request, &times).await {
             Ok(response) => whole(response).await,
             Err(error) => {
-                note(filter, &error);
+                note(filter, &upstream, &error);
                 None
             }
         }
@@ -173,13 +174,12 @@ pub(super) async fn make_call(filter: &WorkerFilter, mut asked: Asked) -> Option
 }
 
 /// That nobody answers is the guest's to tell; that it may not ask is its owner's to know.
-fn note(filter: &WorkerFilter, error: &UpstreamError) {
+fn note(filter: &WorkerFilter, upstream: &str, error: &UpstreamError) {
     if error.is_denial() {
         filter.metrics.denials.add(1);
-        filter
-            .loaded
-            .log
-            .write(Line::new(Level::Warn, error.to_string()));
+        let log = &filter.loaded.log;
+        log.write(Line::new(Level::Warn, error.to_string()));
+        log.event(denied_request(upstream.into(), error.to_string()));
     }
 }
 

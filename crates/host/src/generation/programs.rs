@@ -15,6 +15,7 @@ use crate::{
     },
 };
 use palisade_policy::Policy;
+use palisade_wall::journal::Entry;
 use std::sync::Arc;
 
 /// The program that runs, if it is the one that is asked for, else one that is planned.
@@ -174,5 +175,13 @@ impl Output for Lines {
 
     fn notice(&self, text: &str) {
         self.0.write(Line::new(Level::Warn, text));
+    }
+
+    fn wants_events(&self) -> bool {
+        self.0.wants_events()
+    }
+
+    fn event(&self, event: Entry) {
+        self.0.event(event);
     }
 }

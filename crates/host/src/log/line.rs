@@ -6,7 +6,8 @@ use crate::{
     quota::Quota,
 };
 use jiff::Timestamp;
-use palisade_policy::{acts_on_terminal, visible};
+use palisade_policy::{acts_on_terminal, visible, visible_json};
+use palisade_wall::journal::{self, Entry as Event};
 use std::{
     borrow::Cow,
     fmt::Write,
@@ -36,6 +37,8 @@ pub enum Value {
     Text(Box<str>),
     /// An address of the network.
     Address(IpAddr),
+    /// What people are told by the message.
+    Json(Box<str>),
 }
 
 impl From<u64> for Value {
@@ -113,6 +116,25 @@ impl Line {
         line
     }
 
+    /// The line of what has happened to a guest, with all of it in the field `event`, as `palisade run --events` has it.
+    pub(super) fn of_event(event: &journal::Line) -> Self {
+        let level = match event.entry {
+            Event::Verdict { .. } | Event::Limit { .. } | Event::Lost { .. } => Level::Warn,
+            Event::Start { .. }
+            | Event::Granted { .. }
+            | Event::Revoked { .. }
+            | Event::End { .. } => Level::Info,
+        };
+        let mut line = Self::new(level, event.entry.describe());
+        // What a guest chose may be long.
+        if let Ok(json) = serde_json::to_string(event)
+            && json.len() <= MOST_TEXT_BYTES
+        {
+            line.fields.push(("event", Value::Json(json.into())));
+        }
+        line
+    }
+
     fn add(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.fields.push((name, value.into()));
@@ -136,7 +158,7 @@ impl Line {
     /// What it takes in memory, about.
     pub(super) fn bytes(&self) -> usize {
         let text = |value: &Value| match value {
-            Value::Text(text) => text.len(),
+            Value::Text(text) | Value::Json(text) => text.len(),
             Value::Number(_) | Value::Word(_) | Value::Address(_) => 0,
         };
         let fields: usize = self.fields.iter().map(|(_, value)| 40 + text(value)).sum();
@@ -237,6 +259,7 @@ pub(super) fn write_json(out: &mut String, time: SystemTime, origin: &Origin, li
             Value::Word(word) => write_json_text(out, word),
             Value::Text(text) => write_json_text(out, text),
             Value::Address(address) => drop(write!(out, "\"{address}\"")),
+            Value::Json(json) => out.push_str(&visible_json(json)),
         }
     }
     out.push_str("}\n");
@@ -281,6 +304,7 @@ pub(super) fn write_text(out: &mut String, time: SystemTime, origin: &Origin, li
             Value::Number(number) => drop(write!(out, " {name}={number}")),
             Value::Word(word) => drop(write!(out, " {name}={word}")),
             Value::Address(address) => drop(write!(out, " {name}={address}")),
+            Value::Json(_) => {}
             Value::Text(text) => {
                 let _ = write!(out, " {name}=");
                 write_word(out, text);

@@ -84,6 +84,31 @@ fn a_line_in_both_forms() {
 }
 
 #[test]
+fn an_event_is_told_in_words_and_as_it_is() {
+    let sink = Arc::new(Sink::open(None, None, Format::Json).unwrap());
+    let guest = Origin::new(Some((GuestKind::Service, "shop".into())), sink);
+    let lines = |target: &str| {
+        let event = journal::Line {
+            at_us: 7,
+            entry: denied_request(target.into(), "it is not\ngranted".into()),
+        };
+        let line = Line::of_event(&event);
+        let (mut json, mut text) = (String::new(), String::new());
+        line::write_json(&mut json, UNIX_EPOCH, &guest, &line);
+        line::write_text(&mut text, UNIX_EPOCH, &guest, &line);
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        (read, text, event)
+    };
+    let (json, text, event) = lines("tcp://a\u{1b}[2J\u{202e}:1");
+    assert_eq!(json["event"], serde_json::to_value(&event).unwrap());
+    let told = "denied: http tcp://a\\u{1b}[2J\\u{202e}:1: it is not\\ngranted\n";
+    assert!(text.ends_with(told), "{text}");
+    assert!(!text[..text.len() - 1].contains(palisade_policy::acts_on_terminal));
+    let (json, ..) = lines(&"x".repeat(9000));
+    assert!(json["event"].is_null() && json["message"].is_string());
+}
+
+#[test]
 fn days() {
     let shown = |seconds| Rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)).to_string();
     for (seconds, date) in [

@@ -11,7 +11,7 @@ use crate::{
     code::{CodeError, CodeStore, Link, NotReady, OnDemand, Source},
     config::{self, Server},
     kinds::Level,
-    log::{Line, Log},
+    log::{Line, Log, denied_request},
     metrics::{GuestMetrics, State},
     quota::Quota,
     responses,
@@ -28,8 +28,8 @@ use palisade_filter::Peer;
 use palisade_network::{Answer, Gate, Resolve, ResolveError};
 use palisade_policy::HostName;
 use palisade_service::{
-    self as guest, AnyBody, Component, Done, Errand, Fault, Host, Imports, Isolation, Links,
-    LoadError, ResponseBody, SendError, Sending, Stream, Target, Worker,
+    self as guest, AnyBody, Component, Denied, Done, Errand, Fault, Host, Imports, Isolation,
+    Links, LoadError, ResponseBody, SendError, Sending, Stream, Target, Worker,
 };
 use palisade_wasm::code::Code;
 use std::{
@@ -408,8 +408,10 @@ impl Host for ForGuest {
         self.party.ran(ns, had_turn);
     }
 
-    fn denied(&self) {
+    fn denied(&self, denied: &Denied) {
         self.metrics.denials.add(1);
+        let (target, why) = (denied.target.clone(), denied.why.clone());
+        self.loaded.log.event(denied_request(target, why));
     }
 
     fn done(&self, done: Done<'_>) {

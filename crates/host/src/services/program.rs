@@ -75,6 +75,7 @@ use crate::{
 use palisade_engine::lock::lock;
 use palisade_policy::Policy;
 use palisade_process::Machine;
+use palisade_wall::journal::Entry;
 use palisade_walls::Plan;
 use shared::Shared;
 use std::{
@@ -107,6 +108,16 @@ pub trait Output: Send + Sync {
 
     /// What the supervisor has to say about the program.
     fn notice(&self, text: &str);
+
+    /// Whether [`Output::event`] is to be called.
+    fn wants_events(&self) -> bool {
+        false
+    }
+
+    /// What has happened to a process of it: its start, what it was denied, limits that it has reached, its end. Must not block.
+    fn event(&self, event: Entry) {
+        let _ = event;
+    }
 }
 
 /// Who is asked about each start once it is planned: a plan names files, and its launch takes no others in their place.

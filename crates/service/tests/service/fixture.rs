@@ -8,8 +8,8 @@ use http_body_util::{BodyExt, Full};
 use palisade_engine::{permits::Share, service::Engine};
 use palisade_policy::Policy;
 use palisade_service::{
-    AnyBody, BodyError, Code, Component, Done, Errand, Fault, Host, Imports, Isolation, Links,
-    LoadError, ResponseBody, Sending, Stream, Target, Times, Worker,
+    AnyBody, BodyError, Code, Component, Denied, Done, Errand, Fault, Host, Imports, Isolation,
+    Links, LoadError, ResponseBody, Sending, Stream, Target, Times, Worker,
 };
 use std::{
     cell::RefCell,
@@ -60,7 +60,7 @@ impl Host for Server {
         tokio::task::spawn_local(errand);
     }
 
-    fn denied(&self) {
+    fn denied(&self, _: &Denied) {
         self.0.borrow_mut().denied += 1;
     }
 

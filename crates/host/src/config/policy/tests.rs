@@ -3,7 +3,7 @@ use palisade_policy::policy_schema;
 use std::collections::BTreeSet;
 
 /// Whether a filter, a component and a program can have it: whoever can has a use for it.
-const KEYS: [(&str, [bool; 3]); 31] = [
+const KEYS: [(&str, [bool; 3]); 32] = [
     ("wall = 'process'", [false, false, true]),
     ("profiles = ['java']", [false, false, true]),
     ("system = false", [false, false, true]),
@@ -17,6 +17,7 @@ const KEYS: [(&str, [bool; 3]); 31] = [
     ("grants.ipc = ['/srv']", [false, false, true]),
     ("grants.protect = ['/srv/x']", [false, false, true]),
     ("grants.env = ['NAME=value']", [true, true, true]),
+    ("grants.hide = ['/srv/x']", [false, false, true]),
     ("grants.env = ['NAME']", [false, true, true]),
     ("grants.env-file = ['/srv/env']", [false, false, false]),
     ("grants.device = ['/dev/kvm']", [false, false, true]),
@@ -48,7 +49,7 @@ const KEYS: [(&str, [bool; 3]); 31] = [
 
 fn can_have(kind: GuestKind, line: &str) -> bool {
     // A rule for writable places is one at such a place.
-    let is_rule = ["exec", "ipc", "protect"]
+    let is_rule = ["exec", "ipc", "protect", "hide"]
         .iter()
         .any(|rule| line.starts_with(&format!("grants.{rule} ")));
     let around = match is_rule {

@@ -14,7 +14,7 @@ use palisade_policy::{Capability, ConnectGrant, Policy};
 use palisade_process::{Launcher, Machine};
 use palisade_wall::{
     Cause, Command, Domain, Ending, Error, Event, Freezer, HandedListener, Report, Spec, Streams,
-    Surroundings, TerminalPosition,
+    Surroundings, TerminalPosition, journal::Journal,
 };
 use palisade_walls::{Plan, make_plan};
 use rustix::{
@@ -129,18 +129,26 @@ impl Recipe {
     }
 
     /// Starts it. Blocks, for a millisecond or for as long as a compiler takes.
-    fn launch(&self, launcher: &Launcher, streams: &Ends) -> Result<Box<dyn Domain>, ProgramError> {
-        let launched = self.launch_by(launcher, streams);
+    fn launch(
+        &self,
+        launcher: &Launcher,
+        (streams, journal): (&Ends, Option<&Arc<Journal>>),
+    ) -> Result<Box<dyn Domain>, ProgramError> {
+        let launched = self.launch_by(launcher, (streams, journal));
         let may_lack = self.policy.allow_degraded.contains(&Capability::Namespaces);
         match launched {
             Err(ProgramError::Wall(error)) if may_lack && error.cause() == Cause::NoNamespaces => {
-                self.launch_by(&launcher.without_namespaces(), streams)
+                self.launch_by(&launcher.without_namespaces(), (streams, journal))
             }
             launched => launched,
         }
     }
 
-    fn launch_by(&self, launcher: &Launcher, ends: &Ends) -> Result<Box<dyn Domain>, ProgramError> {
+    fn launch_by(
+        &self,
+        launcher: &Launcher,
+        (ends, journal): (&Ends, Option<&Arc<Journal>>),
+    ) -> Result<Box<dyn Domain>, ProgramError> {
         let plan = self.plan(launcher.machine())?;
         let prepared = plan.prepare(launcher, None)?;
         let passed: Vec<_> = ends.listener.iter().map(AsFd::as_fd).collect();
@@ -150,7 +158,7 @@ impl Recipe {
             stderr: ends.stderr.as_fd(),
             terminal: None,
             questions: None,
-            journal: None,
+            journal,
             passed: &passed,
         };
         Ok(plan.launch(&prepared, launcher, &streams)?)
@@ -203,7 +211,12 @@ impl Guest {
         };
         let launch = {
             let (shared, launcher) = (Arc::clone(shared), Arc::clone(launcher));
-            move || shared.recipe()?.launch(&launcher, &ends)
+            let journal = journal_of(&shared.output);
+            move || {
+                shared
+                    .recipe()?
+                    .launch(&launcher, (&ends, journal.as_ref()))
+            }
         };
         let launched = within_turn(tokio::task::spawn_blocking(launch), turn).await;
         let domain = launched.map_err(|_| ProgramError::NoSupervisor)??;
@@ -358,6 +371,13 @@ impl Guest {
         last_lines(lines).await;
         report.unwrap_or_else(|_| Err(stopped()))
     }
+}
+
+/// Where it is told what happens to a process, if somebody wants to know.
+fn journal_of(output: &Arc<dyn Output>) -> Option<Arc<Journal>> {
+    let output = Arc::clone(output);
+    let is_wanted = output.wants_events();
+    is_wanted.then(|| Arc::new(Journal::heard_by(move |event| output.event(event))))
 }
 
 /// Waits for a launch. One that takes long, for it has something to be compiled, gives its turn to others.
