@@ -1,7 +1,7 @@
 //! Files that a watched guest asked for, which the host has and the guest may not have.
 //!
 //! The guest chose the paths. So they are looked up where nobody hears of it ([`LocalMounts`]), once nothing of the guest
-//! runs any more; what they lead to is told, and a flag only for what opens no more than was asked for ([`judge`]).
+//! runs any more; what they lead to is told, and a flag only for what opens no more than was asked for ([`Kept::judge`]).
 
 use crate::{
     broker::{Advisor, Note, Notes},
