@@ -295,7 +295,7 @@ impl Prepared {
             decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
             is_observed: plan.is_observed(),
             watch: plan.is_watched().then(Watch::default),
-            ends: Ends::new(),
+            ends: Ends::default(),
             maker,
             repeated: Repeated::default(),
             budget: Budget::new(plan.processors(), init),

@@ -592,7 +592,7 @@ impl Domain {
             let granted = &mut self.observed.granted;
             granted.sort_by_key(|granted| granted.at_us);
         }
-        self.counted = self.held.usage();
+        self.counted = self.held.usage(self.watched.is_some());
         self.held.remove();
         if let Some(successor) = self.successor.take() {
             successor.order(&self.keeper);

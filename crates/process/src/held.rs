@@ -206,9 +206,13 @@ impl Held {
         self.leaf.as_ref().and_then(Leaf::freezer)
     }
 
-    /// What the groups have counted.
-    pub(crate) fn usage(&self) -> Usage {
-        self.leaf.as_ref().map(Leaf::usage).unwrap_or_default()
+    /// What the groups have counted; the most processes, too, where somebody wants to know.
+    pub(crate) fn usage(&self, with_processes: bool) -> Usage {
+        let usage = match with_processes {
+            true => Leaf::usage_with_processes,
+            false => Leaf::usage,
+        };
+        self.leaf.as_ref().map(usage).unwrap_or_default()
     }
 
     /// Removes all of it. The domain must be gone.

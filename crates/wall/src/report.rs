@@ -196,8 +196,8 @@ pub struct Usage {
     pub peak_process_bytes: u64,
     /// Largest memory of the whole domain, in bytes, where a cgroup counts it.
     pub peak_domain_bytes: Option<u64>,
-    /// The most processes and threads of the domain at one time, its init included, where a cgroup counts them, as with
-    /// `--processes` and `--memory`, and the kernel tells: Linux 6.1, of groups of version 1 6.11.
+    /// The most processes and threads of the domain at one time, its init included: with `--watch`, where a cgroup counts them, as
+    /// with `--processes` and `--memory`, and the kernel tells: Linux 6.1, of groups of version 1 6.11.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_processes: Option<u64>,
     /// Page faults without I/O.

@@ -4,23 +4,23 @@ use crate::{lock::lock, sys::ended};
 use palisade_wall::{Denial, Exit};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
-    process::{Pid, PidfdFlags, Resource},
+    process::{Pid, PidfdFlags},
 };
 use std::{
     collections::{BTreeSet, VecDeque},
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 /// Most processes of a domain that are followed: the last ones, for what fails at an end has caused it rather.
-const MOST: usize = 64;
+const MOST: usize = 24;
 /// Most whose numbers are known, so that nobody who has one later is taken for them.
 const MOST_KNOWN: usize = 8192;
-/// Of the descriptors that this process may have, such a part is for all domains together.
-const PART_OF_DESCRIPTORS: u64 = 16;
+/// Most of all domains of this process together: it has only so many descriptors.
+const MOST_OPEN: u64 = 32;
 
 /// Descriptors of processes that are open now.
 static OPEN: AtomicU64 = AtomicU64::new(0);
@@ -45,12 +45,6 @@ struct Followed {
 }
 
 impl Ends {
-    /// What may be open is known from here on: whoever answers a guest's calls may not ask for it.
-    pub(super) fn new() -> Self {
-        most_open();
-        Self::default()
-    }
-
     /// Follows a process to its end. Its call is being attended to, so the number is its own.
     pub(super) fn follow(&self, pid: u32) {
         let mut all = lock(&self.0);
@@ -82,7 +76,7 @@ impl Ends {
 impl Followed {
     fn open(pid: u32) -> Option<Self> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-        if OPEN.fetch_add(1, Ordering::Relaxed) >= most_open() {
+        if OPEN.fetch_add(1, Ordering::Relaxed) >= MOST_OPEN {
             OPEN.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -109,15 +103,6 @@ impl Drop for Followed {
     fn drop(&mut self) {
         OPEN.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Asked before the guest runs: see [`Ends::new`].
-fn most_open() -> u64 {
-    static MOST_OPEN: OnceLock<u64> = OnceLock::new();
-    *MOST_OPEN.get_or_init(|| {
-        let limit = rustix::process::getrlimit(Resource::Nofile).current;
-        limit.unwrap_or(u64::MAX) / PART_OF_DESCRIPTORS
-    })
 }
 
 fn has_ended(process: &OwnedFd) -> bool {
@@ -185,11 +170,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let last: Vec<_> = children[2..].iter().map(Child::id).collect();
-        // Few descriptors may be had here.
-        let few = usize::try_from(most_open()).unwrap_or(usize::MAX);
-        if few >= MOST {
-            assert_eq!(followed(), last);
-        }
+        assert_eq!(followed(), last);
         // Its number may be another one's by now.
         let first = children[0].id();
         all.follow(first);

@@ -369,6 +369,15 @@ impl Leaf {
         self.usage_in(&Kernel)
     }
 
+    /// The same with the most processes that there were.
+    pub fn usage_with_processes(&self) -> Usage {
+        self.usage_with_processes_in(&Kernel)
+    }
+
+    pub(super) fn usage_with_processes_in(&self, tree: &impl Tree) -> Usage {
+        self.usage_in(tree).with_pids_peak(self.groups.iter(), tree)
+    }
+
     pub(super) fn usage_in(&self, tree: &impl Tree) -> Usage {
         self.groups
             .iter()

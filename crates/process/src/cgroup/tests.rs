@@ -132,7 +132,7 @@ fn version_2_as_root() {
         pids_rejected: Some(5),
         pids_peak: Some(6),
     };
-    assert_eq!(leaf.usage_in(&model), usage);
+    assert_eq!(leaf.usage_with_processes_in(&model), usage);
     assert!(leaf.kill_in(&model));
     assert_eq!(model.text(&format!("{dir}/cgroup.kill")), "1");
     leaf.remove_in(&model, Instant::now()).unwrap();
@@ -172,7 +172,7 @@ fn version_1_as_root() {
         pids_rejected: Some(7),
         pids_peak: Some(9),
     };
-    assert_eq!(leaf.usage_in(&model), usage);
+    assert_eq!(leaf.usage_with_processes_in(&model), usage);
     assert!(!leaf.kill_in(&model), "version 1 cannot");
     leaf.remove_in(&model, Instant::now()).unwrap();
     assert_eq!(model.below("/cg/memory/palisade"), [""; 0]);

@@ -23,7 +23,7 @@ pub struct Usage {
     pub oom_kills: Option<u64>,
     /// Forks refused because there were too many processes.
     pub pids_rejected: Option<u64>,
-    /// The most processes and threads at one time. Linux tells since 6.1, of version 1 since 6.11.
+    /// The most processes and threads at one time, where it is asked for ([`Usage::with_pids_peak`]). Linux tells since 6.1, of version 1 since 6.11.
     pub pids_peak: Option<u64>,
 }
 
@@ -39,6 +39,16 @@ impl Usage {
             pids_rejected: self.pids_rejected.or(other.pids_rejected),
             pids_peak: self.pids_peak.or(other.pids_peak),
         }
+    }
+
+    /// With that of a group which counts processes. Few want to know, and it takes a file more.
+    pub(super) fn with_pids_peak<'a>(
+        mut self,
+        mut groups: impl Iterator<Item = &'a Group>,
+        tree: &impl Tree,
+    ) -> Self {
+        self.pids_peak = groups.find_map(|group| Counters { group, tree }.number("pids.peak"));
+        self
     }
 
     /// User and system time in µs, where a group counted them: of all processes, also of those that nobody
@@ -71,7 +81,7 @@ impl<T: Tree> Counters<'_, T> {
             memory_peak_bytes: self.number("memory.peak"),
             oom_kills: self.field("memory.events", "oom_kill"),
             pids_rejected: self.field("pids.events", "max"),
-            pids_peak: self.number("pids.peak"),
+            pids_peak: None,
         }
     }
 
@@ -85,10 +95,7 @@ impl<T: Tree> Counters<'_, T> {
                     usage.memory_peak_bytes = self.number("memory.max_usage_in_bytes");
                     usage.oom_kills = self.field("memory.oom_control", "oom_kill");
                 }
-                Controller::Pids => {
-                    usage.pids_rejected = self.field("pids.events", "max");
-                    usage.pids_peak = self.number("pids.peak");
-                }
+                Controller::Pids => usage.pids_rejected = self.field("pids.events", "max"),
                 Controller::Cpuacct => {
                     let microseconds = |file| self.number(file).map(|ns| ns / 1000);
                     usage.cpu_us = microseconds("cpuacct.usage");
