@@ -23,7 +23,7 @@ pub struct Usage {
     pub oom_kills: Option<u64>,
     /// Forks refused because there were too many processes.
     pub pids_rejected: Option<u64>,
-    /// The most processes and threads at one time, where it is asked for ([`Usage::with_pids_peak`]). Linux tells since 6.1, of version 1 since 6.11.
+    /// The most processes and threads at one time, where that was asked for. Linux tells since 6.1, of version 1 since 6.11.
     pub pids_peak: Option<u64>,
 }
 
