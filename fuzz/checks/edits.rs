@@ -47,14 +47,14 @@ pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Checks this many edits of the seeds, or `PALISADE_EDITS` times as many; gives for how many the check said more than
-/// zero.
+/// Checks this many edits of the seeds, or `PALISADE_EDITS` times as many; gives how many were taken and how many refused,
+/// of which the check says zero.
 pub(crate) fn check_edits(
     seeds: &[Vec<u8>],
     pieces: &[&[u8]],
     rounds: usize,
     mut check: impl FnMut(&[u8]) -> usize,
-) -> usize {
+) -> (usize, usize) {
     let times = env::var("PALISADE_EDITS").map_or(1, |times| {
         times.parse().expect("PALISADE_EDITS is a number")
     });
@@ -68,5 +68,6 @@ pub(crate) fn check_edits(
         }
         usize::from(check(&bytes) > 0)
     });
-    edited.sum()
+    let taken = edited.sum();
+    (taken, rounds - taken)
 }
