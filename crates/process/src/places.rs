@@ -241,7 +241,7 @@ const OF_HOME: [&str; 6] = [
 ];
 
 /// Whether this may be advised to be granted to a guest of somebody's who has named nothing. `home` is the user's, without links.
-pub fn judge(found: &Found, home: Option<&Path>) -> Advice {
+fn judge(found: &Found, home: Option<&Path>) -> Advice {
     let path = found.canonical.as_path();
     let of_table = || {
         let whole = WHOLE.iter().find(|(place, _)| path == Path::new(place));

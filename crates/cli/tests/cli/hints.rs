@@ -22,6 +22,7 @@ cases![
     program_of_a_toolchain_in_a_home,
     program_that_is_a_link_out_of_its_folder,
     program_beside_what_is_private,
+    program_that_its_user_keeps,
     program_that_is_seen_where_path_does_not_lead,
     program_of_rustup,
     program_of_the_present_folder,
@@ -340,6 +341,21 @@ fn program_beside_what_is_private(fixture: &Fixture) {
     fixture.write_program("home/.ssh/bin/palisade-tool", "#!/bin/sh\necho 42\n");
     let call = fixture.palisade(["run", "--", "palisade-tool"]);
     let outcome = with_path(call, fixture, "home/.ssh/bin").run();
+    outcome.is(127);
+    assert!(
+        notes(&outcome)[0].contains("no flag is advised"),
+        "{outcome:?}"
+    );
+    assert!(!outcome.stderr.contains("--read"), "{outcome:?}");
+}
+
+/// Neither the file nor the folder that it was installed to.
+fn program_that_its_user_keeps(fixture: &Fixture) {
+    write_toolchain(fixture, "home/sdk/tool");
+    fixture.write("settings/palisade/sensitive", "~/sdk\n");
+    let call = fixture.palisade(["run", "--watch", "--", "palisade-tool"]);
+    let call = with_path(call, fixture, "home/sdk/tool/bin");
+    let outcome = call.env("XDG_CONFIG_HOME", &fixture.text("settings")).run();
     outcome.is(127);
     assert!(
         notes(&outcome)[0].contains("no flag is advised"),

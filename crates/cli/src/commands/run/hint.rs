@@ -1,6 +1,6 @@
 //! Notes for a guest that failed: what it may have missed, and the flags that would grant it.
 //!
-//! A flag is advised only where it opens no more than what is missing ([`places`]), and as a shell reads it. It is
+//! A flag is advised only where it opens no more than what is missing ([`palisade_process::places`]), and as a shell reads it. It is
 //! looked at what lies where, and no file is opened: the guest may have run.
 
 mod interpreter;
@@ -15,7 +15,7 @@ use palisade_policy::visible;
 use palisade_process::{
     Host, ThisHost,
     paths::normalized,
-    places::{self, Advice, IN_PART, Kept},
+    places::{Advice, IN_PART, Kept},
 };
 use palisade_wall::{Cause, ChromiumFlags, Command, Error, Report, Surroundings, View};
 use palisade_walls::Plan;
@@ -105,9 +105,7 @@ fn describe_hidden<'a>(
     let Some(cwd) = &surroundings.cwd else {
         return Vec::new();
     };
-    let kept = Kept::new(home(surroundings), &surroundings.sensitive, |path| {
-        ThisHost.find(path).ok()
-    });
+    let kept = kept(surroundings);
     let mut told: BTreeSet<PathBuf> = BTreeSet::new();
     let notes = words.filter_map(|word| {
         let found = find_hidden(word, cwd, view)?;
@@ -154,6 +152,13 @@ fn variable<'a>(surroundings: &'a Surroundings, name: &str) -> Option<&'a OsStr>
     let mut variables = surroundings.environment.iter().rev();
     let found = variables.find(|(known, _)| known == name);
     found.map(|(_, value)| value.as_os_str())
+}
+
+/// What is not advised to be granted.
+fn kept(surroundings: &Surroundings) -> Kept {
+    Kept::new(home(surroundings), &surroundings.sensitive, |path| {
+        ThisHost.find(path).ok()
+    })
 }
 
 fn home(surroundings: &Surroundings) -> Option<PathBuf> {

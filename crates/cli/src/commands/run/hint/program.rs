@@ -1,12 +1,11 @@
 //! A program that a guest does not find by its name, and where the host has it.
 
-use super::{home, places, variable};
+use super::{home, kept, variable};
 use crate::shell;
 use palisade_command_line::read;
 use palisade_policy::visible;
-use palisade_process::{Host, ThisHost};
+use palisade_process::{Host, ThisHost, places::Advice};
 use palisade_wall::{Surroundings, View};
-use places::Advice;
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
@@ -138,10 +137,10 @@ fn find_roots(
     view: &dyn View,
     surroundings: &Surroundings,
 ) -> Result<Vec<PathBuf>, &'static str> {
-    let home = home(surroundings);
+    let kept = kept(surroundings);
     let is_safe = |path: &Path| {
         let found = ThisHost.find(path);
-        found.is_ok_and(|found| places::judge(&found, home.as_deref()) == Advice::Grant)
+        found.is_ok_and(|found| kept.judge(&found) == Advice::Grant)
     };
     let is_seen = |path: &Path| view.shows(path);
     let root_of = |path: &Path| {
