@@ -6,12 +6,20 @@
 use std::{env, path::Path, process::Command};
 
 fn main() {
-    let source = Path::new("src/sys/keeper/main.rs");
     println!("cargo::rerun-if-changed=src/sys/keeper");
     println!("cargo::rerun-if-changed=src/wire.rs");
     println!("cargo::rerun-if-changed=src/wire");
+    build("keeper", "src/sys/keeper/main.rs", &[]);
+    build(
+        "containers",
+        "src/sys/keeper/containers.rs",
+        &["--cfg", "container"],
+    );
+}
+
+fn build(name: &str, source: &str, more: &[&str]) {
     let target = variable("TARGET");
-    let output = Path::new(&variable("OUT_DIR")).join("keeper");
+    let output = Path::new(&variable("OUT_DIR")).join(name);
     let status = Command::new(variable("RUSTC"))
         .args([
             "--edition",
@@ -21,6 +29,8 @@ fn main() {
             "--crate-type",
             "bin",
         ])
+        .args(["--check-cfg", "cfg(container)"])
+        .args(more)
         .args(["--target", &target, "-o"])
         .arg(&output)
         // Fixed addresses and no start files: nothing to relocate, nothing to initialise.
@@ -60,7 +70,7 @@ fn main() {
         .arg(source)
         .status()
         .unwrap_or_else(|error| panic!("cannot run rustc to build the keeper: {error}"));
-    assert!(status.success(), "the keeper did not compile ({status})");
+    assert!(status.success(), "{source} did not compile ({status})");
 }
 
 fn variable(name: &str) -> String {

@@ -293,7 +293,7 @@ static _Noreturn void flee_until(long end)
  */
 int attack_fork_flight(void)
 {
-	enum { CHAINS = 200 };
+	enum { CHAINS = 48 };
 	pid_t ancestor = fork();
 	if (ancestor < 0)
 		return refused("fork");

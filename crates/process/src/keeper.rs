@@ -175,22 +175,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Starts the keeper. The calling process is not forked: the program is spawned.
     pub(crate) fn start() -> Result<Self, KeeperError> {
-        let program = program_file()?;
-        let (control, keepers_end) = pair(SocketType::SEQPACKET)?;
-        let supervisor =
-            rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
-                .map_err(KeeperError::Talk)?;
-        let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .map_err(KeeperError::Start)?;
-        let above = |fd| above_streams(fd).map_err(KeeperError::Start);
-        let streams = [above(keepers_end)?, above(supervisor)?, above(null)?];
-        let program = above(program)?;
-        let process = sys::spawn(
-            NAME_WITH_ROOM,
-            program.as_fd(),
-            streams.each_ref().map(AsFd::as_fd),
-        )
-        .map_err(KeeperError::Start)?;
+        let (control, process) = spawn(program_file()?)?;
         Ok(Self {
             control,
             process,
@@ -366,6 +351,25 @@ impl Drop for Keeper {
     }
 }
 
+/// Starts such a program beside this process; gives the control socket to it.
+pub(crate) fn spawn(program: OwnedFd) -> Result<(OwnedFd, Spawned), KeeperError> {
+    let (control, keepers_end) = pair(SocketType::SEQPACKET)?;
+    let supervisor = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
+        .map_err(KeeperError::Talk)?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(KeeperError::Start)?;
+    let above = |fd| above_streams(fd).map_err(KeeperError::Start);
+    let streams = [above(keepers_end)?, above(supervisor)?, above(null)?];
+    let program = above(program)?;
+    let process = sys::spawn(
+        NAME_WITH_ROOM,
+        program.as_fd(),
+        streams.each_ref().map(AsFd::as_fd),
+    )
+    .map_err(KeeperError::Start)?;
+    Ok((control, process))
+}
+
 fn talk_error(errno: Errno) -> KeeperError {
     match errno {
         Errno::PIPE | Errno::CONNRESET => KeeperError::Gone,
@@ -415,7 +419,7 @@ const NAME_WITH_ROOM: &CStr = {
 /// The keeper's program in a file that nobody can change.
 fn program_file() -> Result<OwnedFd, KeeperError> {
     refuse_small_files()?;
-    memory_file().or_else(|errno| match errno {
+    memory_file(sys::KEEPER).or_else(|errno| match errno {
         Errno::ACCESS | Errno::PERM => file_inside().ok_or(KeeperError::CreateProgram(errno)),
         // Only the last step opens a path.
         Errno::NOENT => Err(KeeperError::NoProc),
@@ -452,14 +456,14 @@ fn file_inside() -> Option<OwnedFd> {
 }
 
 /// A sealed memory file (CVE-2019-5736 overwrote a runtime through `/proc/self/exe`).
-fn memory_file() -> rustix::io::Result<OwnedFd> {
+pub(crate) fn memory_file(program: &[u8]) -> rustix::io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = match rustix::fs::memfd_create("palisade-keeper", flags | MemfdFlags::EXEC) {
         // Before Linux 6.3 memory files were always executable and the flag unknown.
         Err(Errno::INVAL) => rustix::fs::memfd_create("palisade-keeper", flags)?,
         created => created?,
     };
-    let mut rest = sys::KEEPER;
+    let mut rest = program;
     while !rest.is_empty() {
         rest = &rest[rustix::io::write(&file, rest)?..];
     }

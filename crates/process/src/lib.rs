@@ -51,6 +51,7 @@ mod broker;
 pub mod cgroup;
 mod clock;
 mod confine;
+pub mod container;
 mod denials;
 mod domain;
 mod file_calls;

@@ -20,6 +20,8 @@
 //! each guest is one of these.
 
 // By their paths from here, for the keeper's program does not find them by their names.
+#[path = "wire/container.rs"]
+pub mod container;
 #[path = "wire/op.rs"]
 pub mod op;
 #[path = "wire/step.rs"]
@@ -214,6 +216,12 @@ pub const KEEPERS_TITLE: &[u8] = b"palisade-keeper";
 pub const INITS_TITLE: &[u8] = b"palisade-init";
 /// What a child of init's is called there that stands by a further process.
 pub const SESSIONS_TITLE: &[u8] = b"palisade-exec";
+/// What the first process of a container is called: this, a NUL, its id, a NUL, and one of the two that follow.
+pub const CONTAINERS_TITLE: &[u8] = b"palisade-container";
+/// It waits for its start.
+pub const CREATED_TITLE: &[u8] = b"created";
+/// It has been started.
+pub const RUNNING_TITLE: &[u8] = b"running";
 /// Of what is said here and of what is understood at the door.
 pub const TITLE_VERSION: &[u8] = b"1";
 /// Most bytes of a title.

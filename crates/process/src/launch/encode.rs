@@ -18,29 +18,33 @@ use std::{
 
 /// A launch message under construction.
 #[derive(Default)]
-struct Writer {
+pub(crate) struct Writer {
     bytes: Vec<u8>,
 }
 
 impl Writer {
-    fn u32(&mut self, number: u32) -> &mut Self {
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(crate) fn u32(&mut self, number: u32) -> &mut Self {
         self.bytes.extend(number.to_ne_bytes());
         self
     }
 
-    fn u64(&mut self, number: u64) -> &mut Self {
+    pub(crate) fn u64(&mut self, number: u64) -> &mut Self {
         self.bytes.extend(number.to_ne_bytes());
         self
     }
 
-    fn text(&mut self, text: &[u8]) -> &mut Self {
+    pub(crate) fn text(&mut self, text: &[u8]) -> &mut Self {
         self.u32(text.len() as u32);
         self.bytes.extend(text);
         self.bytes.push(0);
         self
     }
 
-    fn path(&mut self, path: &Path) -> &mut Self {
+    pub(crate) fn path(&mut self, path: &Path) -> &mut Self {
         self.text(path.as_os_str().as_bytes())
     }
 
@@ -50,7 +54,10 @@ impl Writer {
             .u64(identity.inode)
     }
 
-    fn texts<'a>(&mut self, texts: impl ExactSizeIterator<Item = &'a OsStr>) -> &mut Self {
+    pub(crate) fn texts<'a>(
+        &mut self,
+        texts: impl ExactSizeIterator<Item = &'a OsStr>,
+    ) -> &mut Self {
         self.u32(texts.len() as u32);
         for text in texts {
             self.text(text.as_bytes());

@@ -278,6 +278,9 @@ impl Backward {
             }),
             Expect::Masked { mask, value } => self.matches(test, *mask, *value, holds, fails),
             Expect::AnyBit(mask) => self.any_bit(test, *mask, holds, fails),
+            Expect::Unequal(value) => self.matches(test, u64::MAX, *value, fails, holds),
+            Expect::AtLeast(value) => self.at_least(test, *value, holds, fails),
+            Expect::Below(value) => self.at_least(test, *value, fails, holds),
         }
     }
 
@@ -314,6 +317,22 @@ impl Backward {
             self.put(opcode::AND, mask);
         }
         self.put(opcode::LOAD, at)
+    }
+
+    /// The high halves decide unless they are the same.
+    fn at_least(&mut self, on: &Test, value: u64, holds: Distance, fails: Distance) -> Distance {
+        self.branch(opcode::IF_AT_LEAST, value as u32, holds, fails);
+        let low = self.put(opcode::LOAD, offset::low(on.argument));
+        if on.width == Width::Int {
+            return low;
+        }
+        let high = high_half(value);
+        let not_equal = match high.checked_add(1) {
+            Some(above) => self.branch(opcode::IF_AT_LEAST, above, holds, fails),
+            None => fails,
+        };
+        self.branch(opcode::IF_EQUAL, high, low, not_equal);
+        self.put(opcode::LOAD, offset::high(on.argument))
     }
 
     /// One bit in either half is enough where both count.
@@ -378,6 +397,7 @@ fn return_value(action: Action) -> u32 {
         Action::Notify => libc::SECCOMP_RET_USER_NOTIF,
         Action::Look => libc::SECCOMP_RET_USER_NOTIF | wire::LOOK,
         Action::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+        Action::Other(value) => value,
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Action {
     Look,
     /// The kernel ends the process with `SIGSYS`.
     Kill,
+    /// What else seccomp(2) knows: the value that a filter returns.
+    Other(u32),
 }
 
 /// What a filter says about one system call.
@@ -93,6 +95,12 @@ pub enum Expect {
     AnyBit(u64),
     /// One of these values.
     OneOf(Vec<u64>),
+    /// Anything but this value.
+    Unequal(u64),
+    /// This value or a larger one.
+    AtLeast(u64),
+    /// A smaller value than this.
+    Below(u64),
 }
 
 impl Filter {
@@ -133,6 +141,15 @@ impl Filter {
             check.otherwise = Action::Look;
         }
         self.set(number, check);
+    }
+
+    /// The program that seccomp(2) takes: eight bytes an instruction.
+    ///
+    /// # Errors
+    ///
+    /// When it has no rule, a rule that cannot mean what it says, or too many rules.
+    pub fn program(&self) -> Result<Vec<u8>, super::CompileError> {
+        super::program(self)
     }
 
     /// The calls that have a rule, by ascending number.
@@ -203,6 +220,9 @@ impl Test {
             Expect::Masked { mask, value } => word & mask == *value,
             Expect::AnyBit(mask) => word & mask != 0,
             Expect::OneOf(values) => values.contains(&word),
+            Expect::Unequal(value) => word != *value,
+            Expect::AtLeast(value) => word >= *value,
+            Expect::Below(value) => word < *value,
         }
     }
 
@@ -210,7 +230,8 @@ impl Test {
     pub(super) fn can_hold(&self) -> bool {
         let fits = |value: &u64| value & !self.width.mask() == 0;
         match &self.expect {
-            Expect::Equal(value) => fits(value),
+            Expect::Equal(value) | Expect::Unequal(value) | Expect::AtLeast(value) => fits(value),
+            Expect::Below(value) => fits(value) && *value != 0,
             Expect::Masked { mask, value } => fits(mask) && value & !mask == 0,
             Expect::AnyBit(mask) => fits(mask) && *mask != 0,
             Expect::OneOf(values) => !values.is_empty() && values.iter().all(fits),
@@ -295,7 +316,9 @@ impl Argument {
         self.expect(Expect::OneOf(values.into()))
     }
 
-    fn expect(self, expect: Expect) -> Test {
+    /// It is as expected.
+    #[must_use]
+    pub fn expect(self, expect: Expect) -> Test {
         Test {
             argument: self.index,
             width: self.width,

@@ -233,3 +233,12 @@ pub fn call_name(number: u32) -> Option<&'static str> {
         .find(|call| call.0 == number)
         .map(|call| call.1.trim_start_matches("SYS_"))
 }
+
+/// The number of a system call, where this module knows it.
+#[must_use]
+pub fn call_number(name: &str) -> Option<u32> {
+    let mut calls = LISTS.iter().flat_map(|list| list.iter());
+    calls
+        .find(|call| call.1.trim_start_matches("SYS_") == name)
+        .map(|call| call.0)
+}

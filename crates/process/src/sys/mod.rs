@@ -19,6 +19,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 /// The keeper program, built by `build.rs` from the folder beside this file.
 pub(crate) static KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keeper"));
 
+/// The same for a container: `sys/keeper/containers.rs`.
+pub(crate) static CONTAINER_KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/containers"));
+
 /// `struct mount_attr` of mount_setattr(2).
 #[repr(C)]
 #[derive(Default)]

@@ -105,6 +105,15 @@ impl Spawned {
     }
 }
 
+impl Spawned {
+    /// Leaves it to whoever is its parent next; gives its pid. Only once it runs its program.
+    pub(crate) fn leave(self) -> u32 {
+        let pid = self.pid.as_raw_nonzero().get() as u32;
+        std::mem::forget(self);
+        pid
+    }
+}
+
 impl Drop for Spawned {
     /// Waits until the process has ended.
     fn drop(&mut self) {

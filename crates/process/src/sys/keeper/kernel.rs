@@ -130,6 +130,8 @@ pub(crate) use c;
 
 // Below the macros, which they use.
 mod birth;
+#[cfg(container)]
+mod container;
 mod file;
 mod filter;
 mod memory;
@@ -139,6 +141,8 @@ mod process;
 mod socket;
 mod wait;
 
+#[cfg(container)]
+pub(crate) use container::*;
 pub(crate) use {
     birth::*, file::*, filter::*, memory::*, mount::*, process::*, socket::*, wait::*,
 };

@@ -1,0 +1,17 @@
+//! From a bundle to a plan. Nothing is changed here; what a field cannot come to is refused with its name.
+
+mod devices;
+mod identity;
+mod load;
+mod mounts;
+mod plan;
+mod process;
+mod seccomp;
+mod surroundings;
+
+pub(crate) use load::{Bundle, load};
+pub(crate) use mounts::MOUNT_OPTIONS;
+pub(crate) use plan::{Making, plan};
+pub(crate) use process::of_process;
+pub(crate) use seccomp::{ACTIONS, ARCHITECTURES, OPERATORS};
+pub(crate) use surroundings::Surroundings;

@@ -1,0 +1,300 @@
+//! `process`: what runs in a container, and as whom.
+
+use super::{Surroundings, seccomp};
+use anyhow::{Context, bail};
+use oci_spec::runtime::{
+    Capabilities, IOPriorityClass, LinuxCapabilities, LinuxPersonalityDomain, LinuxSchedulerPolicy,
+    PosixRlimitType, Process, Scheduler, Spec,
+};
+use palisade_process::{
+    container::{self, CAPABILITIES, Credentials, Namespace, Namespaces},
+    seccomp::container as own_filter,
+};
+use std::path::Path;
+
+/// `CAP_SYS_ADMIN`'s and its kind's are known by their names.
+fn bits(names: Option<&Capabilities>) -> u64 {
+    names.into_iter().flatten().fold(0, |bits, name| {
+        let name = name.to_string();
+        let name = name.trim_start_matches("CAP_");
+        let at = CAPABILITIES.iter().position(|known| *known == name);
+        bits | at.map_or(0, |at| 1 << at)
+    })
+}
+
+fn credentials(process: &Process) -> anyhow::Result<Credentials> {
+    let user = process.user();
+    let sets = process.capabilities();
+    let set = |of: fn(&LinuxCapabilities) -> &Option<Capabilities>| {
+        sets.as_ref().map_or(0, |sets| bits(of(sets).as_ref()))
+    };
+    Ok(Credentials {
+        uid: user.uid(),
+        gid: user.gid(),
+        groups: user.additional_gids().clone().unwrap_or_default(),
+        umask: user.umask().unwrap_or(0o022),
+        no_new_privs: process.no_new_privileges().unwrap_or(false),
+        bounding: set(LinuxCapabilities::bounding),
+        effective: set(LinuxCapabilities::effective),
+        permitted: set(LinuxCapabilities::permitted),
+        inheritable: set(LinuxCapabilities::inheritable),
+        ambient: set(LinuxCapabilities::ambient),
+    })
+}
+
+/// The plan's part for a process of this container: its first, or a further one.
+pub(crate) fn of_process(
+    spec: &Spec,
+    process: &Process,
+    namespaces: &Namespaces,
+    surroundings: &Surroundings,
+) -> anyhow::Result<container::Process> {
+    let arguments = process.args().clone().unwrap_or_default();
+    if arguments.first().is_none_or(String::is_empty) {
+        bail!("policy: process.args is empty: there is nothing to execute");
+    }
+    let cwd = process.cwd();
+    if !cwd.is_absolute() {
+        bail!("policy: process.cwd {cwd:?} is not absolute");
+    }
+    if process.exec_cpu_affinity().is_some() {
+        bail!("policy: process.execCPUAffinity is not supported: docs/containers.md has what is");
+    }
+    let mut environment = process.env().clone().unwrap_or_default();
+    if let Some(variable) = environment.iter().find(|variable| !variable.contains('=')) {
+        bail!("policy: process.env has {variable:?}, which is no NAME=VALUE");
+    }
+    let has_home = environment
+        .iter()
+        .any(|variable| variable.starts_with("HOME="));
+    if !has_home {
+        environment.push("HOME=/".into());
+    }
+    let credentials = credentials(process)?;
+    let filters = filters(spec, &credentials)?;
+    Ok(container::Process {
+        hooks: Vec::new(),
+        candidates: candidates(&arguments[0], &environment),
+        arguments,
+        environment,
+        cwd: cwd.clone(),
+        credentials,
+        limits: limits(process)?,
+        filters,
+        landlock: landlock(namespaces, surroundings),
+        labels: labels(process, surroundings)?,
+        new_keyring: true,
+        scheduler: process.scheduler().as_ref().map(scheduler).transpose()?,
+        io_priority: io_priority(process)?,
+        personality: personality(spec)?,
+        affinity: None,
+    })
+}
+
+/// Where a program of this name may lie: itself if it has a slash, else each folder of `PATH`.
+fn candidates(program: &str, environment: &[String]) -> Vec<String> {
+    if program.contains('/') {
+        return vec![program.into()];
+    }
+    let path = environment
+        .iter()
+        .rev()
+        .find_map(|variable| variable.strip_prefix("PATH="))
+        .unwrap_or("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    path.split(':')
+        .map(|folder| match folder {
+            "" => format!("./{program}"),
+            folder => format!("{folder}/{program}"),
+        })
+        .collect()
+}
+
+/// The annotation by which a container does without palisade's own filter.
+pub(super) const SECCOMP: &str = "palisade.seccomp";
+
+fn filters(spec: &Spec, credentials: &Credentials) -> anyhow::Result<Vec<(Vec<u8>, u32)>> {
+    let mut filters = Vec::new();
+    let linux = spec.linux().as_ref();
+    if let Some(asked) = linux.and_then(|linux| linux.seccomp().as_ref()) {
+        filters.push(seccomp::program(asked)?);
+    }
+    let word = spec
+        .annotations()
+        .as_ref()
+        .and_then(|annotations| annotations.get(SECCOMP));
+    match word.map(String::as_str) {
+        None | Some("both") => filters.push((own_filter(credentials.bounding).program()?, 0)),
+        Some("engine") => {}
+        Some(other) => {
+            bail!("policy: the annotation {SECCOMP} is {other:?}, neither \"both\" nor \"engine\"")
+        }
+    }
+    Ok(filters)
+}
+
+/// Of the host's network, abstract sockets are everybody's, whatever the container may see of files (CVE-2020-15257).
+fn landlock(namespaces: &Namespaces, surroundings: &Surroundings) -> Option<[u64; 3]> {
+    const ABSTRACT_SOCKETS: u64 = 1;
+    const SCOPES_FROM: u32 = 6;
+    let is_needed = !namespaces.has(Namespace::Network);
+    (is_needed && surroundings.landlock_abi >= SCOPES_FROM).then_some([0, 0, ABSTRACT_SOCKETS])
+}
+
+fn limits(process: &Process) -> anyhow::Result<Vec<(u32, u64, u64)>> {
+    let mut limits: Vec<(u32, u64, u64)> = Vec::new();
+    for limit in process.rlimits().iter().flatten() {
+        let resource = resource(limit.typ());
+        if limits.iter().any(|(known, ..)| *known == resource) {
+            bail!("policy: process.rlimits has {:?} twice", limit.typ());
+        }
+        if limit.soft() > limit.hard() {
+            bail!(
+                "policy: process.rlimits: of {:?} soft is more than hard",
+                limit.typ()
+            );
+        }
+        limits.push((resource, limit.soft(), limit.hard()));
+    }
+    Ok(limits)
+}
+
+fn resource(kind: PosixRlimitType) -> u32 {
+    match kind {
+        PosixRlimitType::RlimitCpu => libc::RLIMIT_CPU,
+        PosixRlimitType::RlimitFsize => libc::RLIMIT_FSIZE,
+        PosixRlimitType::RlimitData => libc::RLIMIT_DATA,
+        PosixRlimitType::RlimitStack => libc::RLIMIT_STACK,
+        PosixRlimitType::RlimitCore => libc::RLIMIT_CORE,
+        PosixRlimitType::RlimitRss => libc::RLIMIT_RSS,
+        PosixRlimitType::RlimitNproc => libc::RLIMIT_NPROC,
+        PosixRlimitType::RlimitNofile => libc::RLIMIT_NOFILE,
+        PosixRlimitType::RlimitMemlock => libc::RLIMIT_MEMLOCK,
+        PosixRlimitType::RlimitAs => libc::RLIMIT_AS,
+        PosixRlimitType::RlimitLocks => libc::RLIMIT_LOCKS,
+        PosixRlimitType::RlimitSigpending => libc::RLIMIT_SIGPENDING,
+        PosixRlimitType::RlimitMsgqueue => libc::RLIMIT_MSGQUEUE,
+        PosixRlimitType::RlimitNice => libc::RLIMIT_NICE,
+        PosixRlimitType::RlimitRtprio => libc::RLIMIT_RTPRIO,
+        PosixRlimitType::RlimitRttime => libc::RLIMIT_RTTIME,
+    }
+}
+
+/// What a security module is told. Without the module a label would hold nothing.
+fn labels(
+    process: &Process,
+    surroundings: &Surroundings,
+) -> anyhow::Result<Vec<(std::path::PathBuf, String)>> {
+    let given = |label: &Option<String>| label.clone().filter(|label| !label.is_empty());
+    let mut labels = Vec::new();
+    if let Some(profile) = given(process.apparmor_profile()) {
+        match surroundings.has_apparmor {
+            true => labels.push((apparmor_file(), format!("exec {profile}"))),
+            false if profile == "unconfined" => {}
+            false => bail!(
+                "policy: process.apparmorProfile is {profile:?}, and this kernel has no AppArmor"
+            ),
+        }
+    }
+    if let Some(label) = given(process.selinux_label()) {
+        match surroundings.has_selinux {
+            true => labels.push(("/proc/self/attr/exec".into(), label)),
+            false => {
+                bail!("policy: process.selinuxLabel is {label:?}, and this kernel has no SELinux")
+            }
+        }
+    }
+    Ok(labels)
+}
+
+fn apparmor_file() -> std::path::PathBuf {
+    let own = Path::new("/proc/self/attr/apparmor/exec");
+    match own.exists() {
+        true => own.into(),
+        false => "/proc/self/attr/exec".into(),
+    }
+}
+
+fn scheduler(scheduler: &Scheduler) -> anyhow::Result<Vec<u8>> {
+    let policy: u32 = match scheduler.policy() {
+        LinuxSchedulerPolicy::SchedOther => 0,
+        LinuxSchedulerPolicy::SchedFifo => 1,
+        LinuxSchedulerPolicy::SchedRr => 2,
+        LinuxSchedulerPolicy::SchedBatch => 3,
+        LinuxSchedulerPolicy::SchedIso => 4,
+        LinuxSchedulerPolicy::SchedIdle => 5,
+        LinuxSchedulerPolicy::SchedDeadline => 6,
+    };
+    let flags = scheduler
+        .flags()
+        .iter()
+        .flatten()
+        .try_fold(0u64, |all, flag| {
+            let bit = match flag.to_string().as_str() {
+                "SCHED_FLAG_RESET_ON_FORK" => 0x01,
+                "SCHED_FLAG_RECLAIM" => 0x02,
+                "SCHED_FLAG_DL_OVERRUN" => 0x04,
+                "SCHED_FLAG_KEEP_POLICY" => 0x08,
+                "SCHED_FLAG_KEEP_PARAMS" => 0x10,
+                "SCHED_FLAG_UTIL_CLAMP_MIN" => 0x20,
+                "SCHED_FLAG_UTIL_CLAMP_MAX" => 0x40,
+                other => bail!("policy: process.scheduler: the flag {other} is not known"),
+            };
+            Ok(all | bit)
+        })?;
+    // `struct sched_attr` as it was first (sched_setattr(2)).
+    const BYTES: u32 = 48;
+    let mut bytes = Vec::with_capacity(BYTES as usize);
+    bytes.extend(BYTES.to_ne_bytes());
+    bytes.extend(policy.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(scheduler.nice().unwrap_or(0).to_ne_bytes());
+    bytes.extend(scheduler.priority().unwrap_or(0).to_ne_bytes());
+    for time in [
+        scheduler.runtime(),
+        scheduler.deadline(),
+        scheduler.period(),
+    ] {
+        bytes.extend(time.unwrap_or(0).to_ne_bytes());
+    }
+    Ok(bytes)
+}
+
+fn io_priority(process: &Process) -> anyhow::Result<Option<u32>> {
+    let Some(priority) = process.io_priority() else {
+        return Ok(None);
+    };
+    let class = match priority.class() {
+        IOPriorityClass::IoprioClassRt => 1,
+        IOPriorityClass::IoprioClassBe => 2,
+        IOPriorityClass::IoprioClassIdle => 3,
+    };
+    let level = u32::try_from(priority.priority())
+        .ok()
+        .filter(|level| *level <= 7)
+        .with_context(|| {
+            format!(
+                "policy: process.ioPriority.priority is {}, which is not from 0 to 7",
+                priority.priority()
+            )
+        })?;
+    Ok(Some(class << 13 | level))
+}
+
+fn personality(spec: &Spec) -> anyhow::Result<Option<u32>> {
+    let asked = spec
+        .linux()
+        .as_ref()
+        .and_then(|linux| linux.personality().as_ref());
+    let Some(asked) = asked else { return Ok(None) };
+    if asked
+        .flags()
+        .as_ref()
+        .is_some_and(|flags| !flags.is_empty())
+    {
+        bail!("policy: linux.personality.flags is not supported: the specification has none yet");
+    }
+    Ok(Some(match asked.domain() {
+        LinuxPersonalityDomain::PerLinux => 0,
+        LinuxPersonalityDomain::PerLinux32 => 8,
+    }))
+}

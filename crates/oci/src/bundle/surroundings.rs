@@ -1,0 +1,29 @@
+//! What of the machine a plan depends on.
+
+use std::fs;
+
+/// As far as a container cares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings {
+    /// This process is root of all users, so that it may make devices.
+    pub(crate) is_initial_root: bool,
+    /// Landlock's interface, 0 without.
+    pub(crate) landlock_abi: u32,
+    pub(crate) has_apparmor: bool,
+    pub(crate) has_selinux: bool,
+}
+
+impl Surroundings {
+    pub(crate) fn probe() -> Self {
+        let is_root = rustix::process::geteuid().is_root();
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let whole: Vec<&str> = map.split_ascii_whitespace().collect();
+        let yes = |path: &str| fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
+        Self {
+            is_initial_root: is_root && whole == ["0", "0", "4294967295"],
+            landlock_abi: palisade_process::Machine::probe().landlock_abi.unwrap_or(0),
+            has_apparmor: yes("/sys/module/apparmor/parameters/enabled"),
+            has_selinux: fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Control groups of a container: where the engine says, in the version that the machine has.
+//!
+//! They are made by who creates the container and joined by its first process itself, and removed by `delete`. What an engine
+//! asks for and the version has no file for is refused by name.
+
+mod devices;
+mod place;
+mod settings;
+mod usage;
+mod v1;
+mod v2;
+
+use anyhow::{Context, bail};
+use oci_spec::runtime::LinuxResources;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File},
+    io::ErrorKind,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// Which interface they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Version {
+    /// There are none, or none that this user may make.
+    #[default]
+    None,
+    One,
+    Two,
+}
+
+/// One group: a folder, of the hierarchy with these controllers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    /// As `/proc/self/cgroup` names them; nothing in version 2.
+    pub(crate) controllers: String,
+    pub(crate) folder: PathBuf,
+    /// Where the hierarchy is mounted.
+    pub(crate) mount: PathBuf,
+}
+
+/// Those of one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Groups {
+    pub(crate) version: Version,
+    pub(crate) all: Vec<Group>,
+}
+
+/// How long a group may take to be empty once its processes have ended.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Groups {
+    /// Where the engine's path leads.
+    pub(crate) fn plan(path: Option<&Path>, id: &str) -> anyhow::Result<Self> {
+        place::find(path, id)
+    }
+
+    /// Makes them, and sets what the engine asks for. An ordinary user does without those that nobody lets him make, unless
+    /// there is something to hold.
+    pub(crate) fn make(
+        &mut self,
+        resources: Option<&LinuxResources>,
+        lenient: bool,
+    ) -> anyhow::Result<()> {
+        let mut made = Vec::new();
+        for group in &self.all {
+            match self.version {
+                Version::Two => v2::make(group),
+                _ => v1::make(group),
+            }
+            .map_or_else(
+                |error| match error.kind() {
+                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem if lenient => {
+                        Ok(())
+                    }
+                    _ => {
+                        Err(error).with_context(|| format!("host: cannot make {:?}", group.folder))
+                    }
+                },
+                |()| {
+                    made.push(group.clone());
+                    Ok(())
+                },
+            )?;
+        }
+        self.all = made;
+        if self.all.is_empty() {
+            self.version = Version::None;
+        }
+        match resources {
+            Some(resources) => self.set(resources, lenient),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets what the engine asks for.
+    pub(crate) fn set(&self, resources: &LinuxResources, lenient: bool) -> anyhow::Result<()> {
+        for setting in settings::of(resources, self.version)? {
+            let Some(folder) = self.folder_of(setting.controller) else {
+                if setting.may_be_missing || lenient && setting.controller == "devices" {
+                    continue;
+                }
+                bail!(
+                    "policy: resources.{} takes the {} controller, which this machine does not have or this user may not use",
+                    setting.name,
+                    setting.controller
+                );
+            };
+            settings::write(folder, &setting)?;
+        }
+        if let Some(rules) = resources.devices() {
+            self.allow_devices(rules, lenient)?;
+        }
+        Ok(())
+    }
+
+    fn allow_devices(
+        &self,
+        rules: &[oci_spec::runtime::LinuxDeviceCgroup],
+        lenient: bool,
+    ) -> anyhow::Result<()> {
+        let Some(folder) = self.folder_of("devices") else {
+            // Nobody but who may make devices needs to be kept from them.
+            return match lenient || self.version == Version::None {
+                true => Ok(()),
+                false => bail!(
+                    "host: there is no devices controller, and resources.devices cannot be held"
+                ),
+            };
+        };
+        let held = match self.version {
+            Version::Two => devices::hold_by_program(folder, rules),
+            _ => devices::hold_by_list(folder, rules),
+        };
+        match held {
+            Err(error) if lenient => {
+                let refused = error
+                    .downcast_ref::<std::io::Error>()
+                    .is_some_and(|error| error.kind() == ErrorKind::PermissionDenied);
+                if refused { Ok(()) } else { Err(error) }
+            }
+            held => held,
+        }
+    }
+
+    /// Of the hierarchy that has this controller.
+    pub(crate) fn folder_of(&self, controller: &str) -> Option<&Path> {
+        let mut groups = self.all.iter();
+        let group = match self.version {
+            Version::Two => groups.next(),
+            _ => groups.find(|group| group.controllers.split(',').any(|one| one == controller)),
+        };
+        group.map(|group| group.folder.as_path())
+    }
+
+    /// Files by which a process joins them by itself.
+    pub(crate) fn open(&self) -> anyhow::Result<Vec<OwnedFd>> {
+        let file = match self.version {
+            Version::Two => "cgroup.procs",
+            _ => "tasks",
+        };
+        let open = |group: &Group| {
+            let path = group.folder.join(file);
+            File::options()
+                .write(true)
+                .open(&path)
+                .map(OwnedFd::from)
+                .with_context(|| format!("host: cannot open {path:?}"))
+        };
+        self.all.iter().map(open).collect()
+    }
+
+    /// Where one of them lists its processes.
+    pub(crate) fn processes_file(&self) -> Option<PathBuf> {
+        let group = self.all.first()?;
+        Some(group.folder.join("cgroup.procs"))
+    }
+
+    /// All processes in them, those of groups below included.
+    pub(crate) fn processes(&self) -> anyhow::Result<Vec<u32>> {
+        let mut pids = Vec::new();
+        if let Some(group) = self.all.first() {
+            list(&group.folder, &mut pids)?;
+        }
+        pids.sort_unstable();
+        Ok(pids)
+    }
+
+    /// Stops all of them where they are, or lets them go on.
+    pub(crate) fn freeze(&self, frozen: bool) -> anyhow::Result<()> {
+        let (file, word) = match (self.version, frozen) {
+            (Version::Two, true) => ("cgroup.freeze", "1"),
+            (Version::Two, false) => ("cgroup.freeze", "0"),
+            (_, true) => ("freezer.state", "FROZEN"),
+            (_, false) => ("freezer.state", "THAWED"),
+        };
+        let folder = self
+            .folder_of("freezer")
+            .context("host: there is no freezer, and the container cannot be paused")?;
+        let path = folder.join(file);
+        fs::write(&path, word).with_context(|| format!("host: cannot write {path:?}"))?;
+        let began = Instant::now();
+        while self.is_frozen() != frozen {
+            if began.elapsed() > PATIENCE {
+                bail!("host: the container's processes do not stop or go on");
+            }
+            if self.version != Version::Two && frozen {
+                // One that forked meanwhile is missed until it is asked again (freezer-subsystem.rst).
+                fs::write(&path, word)?;
+            }
+            wait_a_moment();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        let Some(folder) = self.folder_of("freezer") else {
+            return false;
+        };
+        match self.version {
+            Version::Two => fs::read_to_string(folder.join("cgroup.events"))
+                .is_ok_and(|events| events.lines().any(|line| line == "frozen 1")),
+            _ => fs::read_to_string(folder.join("freezer.state"))
+                .is_ok_and(|state| state.trim() == "FROZEN"),
+        }
+    }
+
+    /// What it uses.
+    pub(crate) fn usage(&self) -> serde_json::Value {
+        usage::of(self)
+    }
+
+    /// Ends what is in them and removes them.
+    pub(crate) fn remove(&self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        while let pids @ [_, ..] = &*self.processes().unwrap_or_default() {
+            for pid in pids {
+                if let Some(pid) = rustix::process::Pid::from_raw(*pid as i32) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                }
+            }
+            if self.is_frozen() {
+                self.freeze(false)?;
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("host: processes of the container do not end");
+            }
+            wait_a_moment();
+        }
+        for group in &self.all {
+            remove_tree(&group.folder, began + PATIENCE)?;
+        }
+        Ok(())
+    }
+}
+
+fn list(folder: &Path, pids: &mut Vec<u32>) -> anyhow::Result<()> {
+    let text = match fs::read_to_string(folder.join("cgroup.procs")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        // A threaded group of version 2 lists none here.
+        Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+            String::new()
+        }
+        text => text?,
+    };
+    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+    for below in fs::read_dir(folder)?.flatten() {
+        if below.file_type().is_ok_and(|kind| kind.is_dir()) {
+            list(&below.path(), pids)?;
+        }
+    }
+    Ok(())
+}
+
+/// The kernel lets a group go a moment after its last process has ended.
+fn remove_tree(folder: &Path, until: Instant) -> anyhow::Result<()> {
+    let below = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        below => below?,
+    };
+    for entry in below.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_tree(&entry.path(), until)?;
+        }
+    }
+    loop {
+        match fs::remove_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error)
+                if error.raw_os_error() == Some(Errno::BUSY.raw_os_error())
+                    && Instant::now() < until =>
+            {
+                wait_a_moment();
+            }
+            removed => {
+                return removed.with_context(|| format!("host: cannot remove {folder:?}"));
+            }
+        }
+    }
+}
+
+/// Between two looks at what the kernel tells of nobody.
+pub(crate) fn wait_a_moment() {
+    let moment = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    let _ = rustix::event::poll(&mut [], Some(&moment));
+}

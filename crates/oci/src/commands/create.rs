@@ -1,0 +1,220 @@
+//! `create`: everything up to the start of the program.
+
+use crate::{
+    bundle::{self, Bundle, Making, Surroundings},
+    cgroup::Groups,
+    cli::{self, Global, Rootless},
+    console, hooks,
+    state::{Folder, State},
+};
+use anyhow::{Context, bail};
+use palisade_process::container::{self, Created, Creator, Given, Identity, Namespace, Plan};
+use rustix::fs::{Mode, OFlags};
+use std::{
+    fs,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+pub(super) fn run(global: &Global, asked: &cli::Create) -> anyhow::Result<()> {
+    let created = create(
+        global,
+        &Asked {
+            id: &asked.id,
+            bundle: &asked.bundle.bundle,
+            pid_file: asked.pid_file.as_deref(),
+            making: &asked.making,
+            in_front: false,
+        },
+    )?;
+    drop(created);
+    Ok(())
+}
+
+/// What both `create` and `run` ask for.
+pub(super) struct Asked<'a> {
+    pub(super) id: &'a str,
+    pub(super) bundle: &'a Path,
+    pub(super) pid_file: Option<&'a Path>,
+    pub(super) making: &'a cli::Making,
+    /// Whoever asked relays the terminal itself.
+    pub(super) in_front: bool,
+}
+
+/// Whoever creates it, for hooks.
+struct Engine<'a> {
+    state: &'a State,
+    bundle: &'a Bundle,
+}
+
+impl Creator for Engine<'_> {
+    fn state(&self, pid: u32, at_start: bool) -> String {
+        let status = if at_start { "created" } else { "creating" };
+        self.state.document(status, Some(pid)).to_string()
+    }
+
+    fn on_namespaces(&mut self, pid: u32) -> Result<(), String> {
+        let Some(all) = self.bundle.spec.hooks() else {
+            return Ok(());
+        };
+        let document = self.state.document("creating", Some(pid));
+        let folder = &self.bundle.folder;
+        #[allow(
+            deprecated,
+            reason = "engines still use it, and the specification still has it"
+        )]
+        let before = all.prestart();
+        hooks::run("prestart", before.as_ref(), &document, folder)
+            .and_then(|()| {
+                hooks::run(
+                    "createRuntime",
+                    all.create_runtime().as_ref(),
+                    &document,
+                    folder,
+                )
+            })
+            .map_err(|error| format!("{error:#}"))
+    }
+}
+
+/// Whether this user does without control groups that nobody lets it make.
+pub(super) fn is_lenient(global: &Global) -> bool {
+    match global.rootless {
+        Rootless::True => true,
+        Rootless::False => false,
+        Rootless::Auto => !Surroundings::probe().is_initial_root,
+    }
+}
+
+pub(super) fn create(global: &Global, asked: &Asked<'_>) -> anyhow::Result<Created> {
+    let bundle = bundle::load(asked.bundle)?;
+    let spec = &bundle.spec;
+    let surroundings = Surroundings::probe();
+    let lenient = is_lenient(global);
+    let linux = spec.linux().as_ref().context("policy: there is no linux")?;
+    let path = linux.cgroups_path().as_deref();
+    let mut groups = match global.systemd_cgroup {
+        true => bail!(
+            "policy: --systemd-cgroup: groups made by systemd are not supported: have the engine make them in the file system \
+             (podman: --cgroup-manager cgroupfs; containerd: SystemdCgroup = false)"
+        ),
+        false => Groups::plan(path, asked.id)?,
+    };
+    let making = Making {
+        id: asked.id.into(),
+        without_pivot: asked.making.no_pivot,
+        keeps_keyring: asked.making.no_new_keyring,
+        preserved: asked.making.preserve_fds,
+    };
+    // What is refused is refused before anything is made.
+    bundle::plan(&bundle, &groups, &making, &surroundings)?;
+    let terminal = spec
+        .process()
+        .as_ref()
+        .is_some_and(|process| process.terminal().unwrap_or(false));
+    let socket = console_socket(asked, terminal)?;
+    let folder = Folder::make(global, asked.id)?;
+    let made = (|| {
+        folder.keep_config(&bundle.text)?;
+        groups.make(linux.resources().as_ref(), lenient)?;
+        // Without those that nobody lets it make.
+        let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
+        let mut state = State {
+            id: asked.id.into(),
+            bundle: bundle.folder.clone(),
+            created: jiff::Timestamp::now().to_string(),
+            init: None,
+            keeper: None,
+            groups: groups.clone(),
+            shares_processes: !planned.namespaces.owns(Namespace::Pid),
+            annotations: spec.annotations().clone().unwrap_or_default(),
+        };
+        folder.write(&state)?;
+        let created = make(&bundle, &planned, &groups, asked, &state)?;
+        state.init = Identity::of(created.pid);
+        state.keeper = Identity::of(created.keeper);
+        folder.write(&state)?;
+        if let (Some(socket), Some(terminal)) = (&socket, &created.terminal) {
+            console::send(socket, terminal.as_fd())?;
+        }
+        if let Some(path) = asked.pid_file {
+            write_pid(path, created.pid)?;
+        }
+        Ok(created)
+    })();
+    if made.is_err() {
+        // What was made is taken down again; that this fails too is no news beside the first failure.
+        let _ = groups.remove();
+        let _ = folder.remove();
+    }
+    made
+}
+
+fn console_socket(asked: &Asked<'_>, terminal: bool) -> anyhow::Result<Option<OwnedFd>> {
+    match (&asked.making.console_socket, terminal) {
+        (Some(path), true) => console::connect(path).map(Some),
+        (Some(_), false) => {
+            bail!("policy: --console-socket is given, and process.terminal is false")
+        }
+        (None, true) if !asked.in_front => {
+            bail!("policy: process.terminal is true, and there is no --console-socket")
+        }
+        (None, _) => Ok(None),
+    }
+}
+
+fn make(
+    bundle: &Bundle,
+    plan: &Plan,
+    groups: &Groups,
+    asked: &Asked<'_>,
+    state: &State,
+) -> anyhow::Result<Created> {
+    let preserved = preserved(asked.making.preserve_fds)?;
+    let processes = groups.processes_file().map(|path| {
+        rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .with_context(|| format!("host: cannot open {path:?}"))
+    });
+    let given = Given {
+        streams: streams(&preserved),
+        groups: groups.open()?,
+        processes: processes.transpose()?,
+    };
+    let mut engine = Engine { state, bundle };
+    Ok(container::create(plan, given, &mut engine)?)
+}
+
+/// The three streams and what else the program finds open.
+pub(super) fn streams(preserved: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    let own = [
+        rustix::stdio::stdin(),
+        rustix::stdio::stdout(),
+        rustix::stdio::stderr(),
+    ];
+    own.into_iter()
+        .chain(preserved.iter().map(AsFd::as_fd))
+        .collect()
+}
+
+/// Copies of those from 3 on.
+pub(super) fn preserved(count: u32) -> anyhow::Result<Vec<OwnedFd>> {
+    let open = |number: u32| {
+        let path = PathBuf::from(format!("/proc/self/fd/{number}"));
+        crate::sys::duplicate(number as i32)
+            .with_context(|| format!("policy: --preserve-fds: {path:?} is not open"))
+    };
+    (3..3 + count).map(open).collect()
+}
+
+/// Whoever waits for the file gets all of it.
+pub(super) fn write_pid(path: &Path, pid: u32) -> anyhow::Result<()> {
+    let name = path
+        .file_name()
+        .context("policy: --pid-file names no file")?;
+    let mut new = std::ffi::OsString::from(".");
+    new.push(name);
+    let new = path.with_file_name(new);
+    fs::write(&new, pid.to_string())
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| format!("host: cannot write {path:?}"))
+}

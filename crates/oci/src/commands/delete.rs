@@ -1,0 +1,75 @@
+//! `delete`: what is left of a container.
+
+use super::kill;
+use crate::{
+    cgroup::wait_a_moment,
+    cli::{self, Global},
+    hooks,
+    state::{self, Folder, State},
+};
+use anyhow::bail;
+use palisade_process::container::Status;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// How long the kernel may take to end a container.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) fn run(global: &Global, asked: &cli::Delete) -> anyhow::Result<()> {
+    let folder = match Folder::of(global, &asked.id) {
+        Err(_) if asked.force && !state::root(global).join(&asked.id).exists() => return Ok(()),
+        folder => folder?,
+    };
+    let state = match folder.read() {
+        // Whoever made it was ended before it had written anything.
+        Err(_) if asked.force => return folder.remove(),
+        state => state?,
+    };
+    match state.status() {
+        Status::Stopped => {}
+        Status::Created => end(&state)?,
+        Status::Running if asked.force => end(&state)?,
+        Status::Running => bail!(
+            "policy: cannot delete container {} that is not stopped: {}",
+            asked.id,
+            state.status_word()
+        ),
+    }
+    delete(&folder, &state)
+}
+
+fn end(state: &State) -> anyhow::Result<()> {
+    match kill::send(state, Signal::KILL) {
+        Err(_) if state.status() == Status::Stopped => {}
+        sent => sent?,
+    }
+    let began = Instant::now();
+    while state.status() != Status::Stopped {
+        if began.elapsed() > PATIENCE {
+            bail!("host: the container does not end");
+        }
+        wait_a_moment();
+    }
+    Ok(())
+}
+
+pub(super) fn delete(folder: &Folder, state: &State) -> anyhow::Result<()> {
+    state.groups.remove()?;
+    let config = folder.config();
+    folder.remove()?;
+    let Ok(config) = config else { return Ok(()) };
+    let after = config
+        .hooks()
+        .as_ref()
+        .and_then(|hooks| hooks.poststop().as_ref());
+    // The container is gone, whatever they say.
+    if let Err(error) = hooks::run(
+        "poststop",
+        after,
+        &state.document("stopped", None),
+        &state.bundle,
+    ) {
+        eprintln!("palisade-oci: warning: {error:#}");
+    }
+    Ok(())
+}

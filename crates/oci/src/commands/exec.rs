@@ -1,0 +1,192 @@
+//! `exec`: a further process in a container.
+
+use super::{
+    create::{preserved, streams, write_pid},
+    run::attend,
+};
+use crate::{
+    bundle::{Surroundings, of_process},
+    cli::{self, Global},
+    console,
+    state::{Folder, State},
+};
+use anyhow::{Context, bail};
+use oci_spec::runtime::{Capability, Process, Spec, User};
+use palisade_process::container::{self, Given, Namespace, Namespaces, Status, Terminal};
+use rustix::process::{Pid, PidfdFlags};
+use std::{fs, os::fd::AsFd, process::ExitCode};
+
+pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode> {
+    let folder = Folder::of(global, &asked.id)?;
+    let state = folder.read()?;
+    match state.status() {
+        Status::Running => {}
+        Status::Created => bail!("policy: cannot exec in a container that was not started"),
+        Status::Stopped => bail!("policy: cannot exec in a stopped container"),
+    }
+    if state.groups.is_frozen() && !asked.ignore_paused {
+        bail!("policy: cannot exec in a paused container (use --ignore-paused to override)");
+    }
+    let spec = folder.config()?;
+    let process = process(asked, &spec)?;
+    let in_front = !asked.detach;
+    let has_terminal = process.terminal().unwrap_or(false);
+    let socket = match (&asked.console_socket, has_terminal) {
+        (Some(path), true) => Some(console::connect(path)?),
+        (Some(_), false) => bail!("policy: --console-socket is given, and there is no terminal"),
+        (None, true) if !in_front => {
+            bail!(
+                "policy: a terminal without --console-socket takes somebody who relays it: leave out --detach"
+            )
+        }
+        (None, _) => None,
+    };
+    let plan = of_process(&spec, &process, &seen(&spec), &Surroundings::probe())?;
+    let kept = preserved(asked.preserve_fds)?;
+    let given = Given {
+        streams: streams(&kept),
+        groups: state.groups.open()?,
+        processes: None,
+    };
+    let terminal = has_terminal.then(|| terminal(&process));
+    let entered = container::enter(init_of(&state)?, &plan, terminal, given)?;
+    if let (Some(socket), Some(master)) = (&socket, &entered.terminal) {
+        console::send(socket, master.as_fd())?;
+    }
+    if let Some(path) = &asked.pid_file {
+        write_pid(path, entered.pid)?;
+    }
+    if asked.detach {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let pid = Pid::from_raw(entered.pid as i32).context("wall: the process has no pid")?;
+    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let master = entered.terminal.filter(|_| socket.is_none());
+    attend(entered.pid, &pidfd, master)
+}
+
+fn init_of(state: &State) -> anyhow::Result<u32> {
+    state
+        .pid()
+        .context("policy: cannot exec in a stopped container")
+}
+
+fn terminal(process: &Process) -> Terminal {
+    let (rows, columns) = match process.console_size() {
+        Some(size) => (size.height() as u16, size.width() as u16),
+        None => (0, 0),
+    };
+    Terminal {
+        rows,
+        columns,
+        owner: process.user().uid(),
+        at_console: false,
+    }
+}
+
+/// Only whether the network is the host's matters to a process.
+fn seen(spec: &Spec) -> Namespaces {
+    let asked = spec
+        .linux()
+        .as_ref()
+        .and_then(|linux| linux.namespaces().clone());
+    let has_network = asked
+        .iter()
+        .flatten()
+        .any(|namespace| namespace.typ() == oci_spec::runtime::LinuxNamespaceType::Network);
+    Namespaces {
+        made: has_network
+            .then_some(Namespace::Network)
+            .into_iter()
+            .collect(),
+        ..Namespaces::default()
+    }
+}
+
+/// The file's process, or the container's with what the flags say.
+fn process(asked: &cli::Exec, spec: &Spec) -> anyhow::Result<Process> {
+    if let Some(path) = &asked.process {
+        let text = fs::read(path).with_context(|| format!("policy: cannot read {path:?}"))?;
+        let mut process: Process =
+            serde_json::from_slice(&text).with_context(|| format!("policy: {path:?}"))?;
+        if asked.tty {
+            process.set_terminal(Some(true));
+        }
+        return Ok(process);
+    }
+    let mut process = spec
+        .process()
+        .clone()
+        .context("policy: there is no process")?;
+    if asked.command.is_empty() {
+        bail!("policy: there is nothing to execute");
+    }
+    process.set_args(Some(asked.command.clone()));
+    process.set_terminal(Some(asked.tty));
+    if let Some(cwd) = &asked.cwd {
+        process.set_cwd(cwd.clone());
+    }
+    if !asked.env.is_empty() {
+        let mut environment = process.env().clone().unwrap_or_default();
+        environment.extend(asked.env.iter().cloned());
+        process.set_env(Some(environment));
+    }
+    if let Some(user) = &asked.user {
+        let mut chosen = User::default();
+        let (uid, gid) = match user.split_once(':') {
+            Some((uid, gid)) => (uid, Some(gid)),
+            None => (user.as_str(), None),
+        };
+        let number = |text: &str| {
+            text.parse::<u32>()
+                .with_context(|| format!("policy: --user {user:?} is not UID[:GID]"))
+        };
+        chosen.set_uid(number(uid)?);
+        if let Some(gid) = gid {
+            chosen.set_gid(number(gid)?);
+        }
+        process.set_user(chosen);
+    }
+    if !asked.additional_gids.is_empty() {
+        let mut user = process.user().clone();
+        user.set_additional_gids(Some(asked.additional_gids.clone()));
+        process.set_user(user);
+    }
+    if asked.no_new_privs {
+        process.set_no_new_privileges(Some(true));
+    }
+    if let Some(profile) = &asked.apparmor {
+        process.set_apparmor_profile(Some(profile.clone()));
+    }
+    if let Some(label) = &asked.process_label {
+        process.set_selinux_label(Some(label.clone()));
+    }
+    add_capabilities(&mut process, &asked.cap)?;
+    Ok(process)
+}
+
+fn add_capabilities(process: &mut Process, names: &[String]) -> anyhow::Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut sets = process.capabilities().clone().unwrap_or_default();
+    for name in names {
+        let capability: Capability = serde_json::from_value(name.clone().into())
+            .with_context(|| format!("policy: --cap {name:?}"))?;
+        let with = |set: &Option<oci_spec::runtime::Capabilities>| {
+            let mut set = set.clone().unwrap_or_default();
+            set.insert(capability);
+            Some(set)
+        };
+        let (bounding, effective, permitted) = (
+            with(sets.bounding()),
+            with(sets.effective()),
+            with(sets.permitted()),
+        );
+        sets.set_bounding(bounding);
+        sets.set_effective(effective);
+        sets.set_permitted(permitted);
+    }
+    process.set_capabilities(Some(sets));
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! `start`: the program of a container that was created.
+
+use crate::{
+    cli::Global,
+    hooks,
+    state::{Folder, State},
+};
+use anyhow::{Context, bail};
+use palisade_process::container::{self, Status};
+
+pub(super) fn run(global: &Global, id: &str) -> anyhow::Result<()> {
+    let folder = Folder::of(global, id)?;
+    let state = folder.read()?;
+    match state.status() {
+        Status::Created => start(&folder, &state),
+        Status::Running => bail!("policy: cannot start an already running container"),
+        Status::Stopped => bail!("policy: cannot start a container that has stopped"),
+    }
+}
+
+pub(super) fn start(folder: &Folder, state: &State) -> anyhow::Result<()> {
+    let keeper = state.keeper.context("host: the container is being made")?;
+    container::start(keeper.pid, &|| keeper.runs())?;
+    let config = folder.config()?;
+    let after = config
+        .hooks()
+        .as_ref()
+        .and_then(|hooks| hooks.poststart().as_ref());
+    let document = state.document("running", state.pid());
+    hooks::run("poststart", after, &document, &state.bundle)
+}

@@ -1,0 +1,73 @@
+//! Hooks that run outside: programs of the engine's, which get the container's state on stdin.
+
+use anyhow::{Context, bail};
+use oci_spec::runtime::Hook;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    process::{Pid, PidfdFlags},
+};
+use std::{
+    io::Write as _,
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// Runs them one after the other, each to its end.
+pub(crate) fn run(
+    kind: &str,
+    hooks: Option<&Vec<Hook>>,
+    state: &serde_json::Value,
+    bundle: &Path,
+) -> anyhow::Result<()> {
+    let document = state.to_string();
+    for hook in hooks.into_iter().flatten() {
+        run_one(hook, &document, bundle)
+            .with_context(|| format!("policy: the {kind} hook {:?}", hook.path()))?;
+    }
+    Ok(())
+}
+
+fn run_one(hook: &Hook, state: &str, bundle: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new(hook.path());
+    if let Some((name, arguments)) = hook.args().as_ref().and_then(|args| args.split_first()) {
+        command.arg0(name).args(arguments);
+    }
+    command.env_clear();
+    for variable in hook.env().iter().flatten() {
+        let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
+        command.env(name, value);
+    }
+    let mut child = command
+        .current_dir(bundle)
+        .stdin(Stdio::piped())
+        .spawn()
+        .context("cannot be executed")?;
+    // One that does not read it has its reasons.
+    if let Some(mut input) = child.stdin.take() {
+        let _ = input.write_all(state.as_bytes());
+    }
+    if let Some(most) = hook.timeout() {
+        let most = Duration::from_secs(u64::try_from(most).unwrap_or(0));
+        if !has_ended_within(child.id(), most)? {
+            child.kill()?;
+            child.wait()?;
+            bail!("did not end within {} s", most.as_secs());
+        }
+    }
+    let status = child.wait()?;
+    match status.success() {
+        true => Ok(()),
+        false => bail!("ended with {status}"),
+    }
+}
+
+fn has_ended_within(pid: u32, most: Duration) -> anyhow::Result<bool> {
+    let pid = Pid::from_raw(pid as i32).context("it has no pid")?;
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let timeout = Timespec::try_from(most)?;
+    let mut fds = [PollFd::new(&process, PollFlags::IN)];
+    let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout)))?;
+    Ok(ready > 0)
+}

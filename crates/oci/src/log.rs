@@ -1,0 +1,39 @@
+//! Where errors go: to stderr, and to the file that the engine reads them from.
+
+use crate::cli::{Global, LogFormat};
+use std::{fs::File, io::Write as _, path::PathBuf};
+
+/// The engine's file, if it named one.
+pub(crate) struct Log {
+    file: Option<PathBuf>,
+    format: LogFormat,
+}
+
+impl Log {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self {
+            file: global.log.clone(),
+            format: global.log_format,
+        }
+    }
+
+    /// Tells what went wrong. Without anybody who reads it there is nobody left to tell.
+    pub(crate) fn error(&self, message: &str) {
+        let _ = writeln!(std::io::stderr(), "palisade-oci: {message}");
+        let Some(path) = &self.file else { return };
+        let Ok(mut file) = File::options().append(true).create(true).open(path) else {
+            return;
+        };
+        let time = jiff::Timestamp::now().to_string();
+        let line = match self.format {
+            LogFormat::Json => {
+                serde_json::json!({ "level": "error", "msg": message, "time": time }).to_string()
+            }
+            LogFormat::Text => {
+                let message = serde_json::Value::from(message);
+                format!("time=\"{time}\" level=error msg={message}")
+            }
+        };
+        let _ = writeln!(file, "{line}");
+    }
+}

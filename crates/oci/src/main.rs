@@ -1,0 +1,34 @@
+//! `palisade-oci`: what engines call a runtime.
+//!
+//! ```text
+//!  podman, containerd, Docker ──command line──▶ palisade-oci ──plan──▶ keeper ──▶ init ──▶ the image's program
+//!                                config.json
+//! ```
+//!
+//! A bundle's `config.json` is one more front end: it comes to a plan ([`palisade_process::container::Plan`]), every step of
+//! which can be printed before anything is done. What a field cannot come to is refused with its name.
+
+mod bundle;
+mod cgroup;
+mod cli;
+mod commands;
+mod console;
+mod hooks;
+mod log;
+mod state;
+mod sys;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let log = log::Log::new(&cli.global);
+    match commands::run(&cli) {
+        Ok(code) => code,
+        Err(error) => {
+            log.error(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

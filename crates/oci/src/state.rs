@@ -1,0 +1,190 @@
+//! What is kept of a container between two commands: a folder for each, with its state and its configuration.
+//!
+//! The folder is the name's only holder: who makes it has the name. What a container does is not kept but asked for
+//! ([`palisade_process::container::Identity::status`]).
+
+use crate::{bundle::Surroundings, cgroup::Groups, cli::Global};
+use anyhow::{Context, bail};
+use oci_spec::runtime::Spec;
+use palisade_process::container::{Identity, Status};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::HashMap,
+    fs::{self, DirBuilder},
+    io::ErrorKind,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+/// Which version of the specification this is an implementation of.
+pub(crate) const VERSION: &str = "1.2.1";
+
+/// Most bytes of a name: a file's.
+const MOST_ID_BYTES: usize = 255;
+
+/// What is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) id: String,
+    pub(crate) bundle: PathBuf,
+    /// When it was created (RFC 3339).
+    pub(crate) created: String,
+    /// Its first process; none while it is made.
+    pub(crate) init: Option<Identity>,
+    pub(crate) keeper: Option<Identity>,
+    pub(crate) groups: Groups,
+    /// Its pid namespace is somebody else's too.
+    pub(crate) shares_processes: bool,
+    pub(crate) annotations: HashMap<String, String>,
+}
+
+/// The folder of one container.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder(PathBuf);
+
+/// Where all of them lie.
+pub(crate) fn root(global: &Global) -> PathBuf {
+    if let Some(root) = &global.root {
+        return root.clone();
+    }
+    let is_root = Surroundings::probe().is_initial_root;
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !is_root);
+    match runtime {
+        Some(runtime) => PathBuf::from(runtime).join("palisade-oci"),
+        None => "/run/palisade-oci".into(),
+    }
+}
+
+/// A name leads to no other folder than its own.
+fn check(id: &str) -> anyhow::Result<()> {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-.".contains(&byte);
+    if id.is_empty()
+        || id.len() > MOST_ID_BYTES
+        || !id.bytes().all(is_fine)
+        || matches!(id, "." | "..")
+    {
+        bail!("policy: invalid container ID {id:?}: letters, digits and _+-. only");
+    }
+    Ok(())
+}
+
+impl Folder {
+    /// That of a container which is there.
+    pub(crate) fn of(global: &Global, id: &str) -> anyhow::Result<Self> {
+        check(id)?;
+        let folder = root(global).join(id);
+        match folder.is_dir() {
+            true => Ok(Self(folder)),
+            false => bail!("policy: container {id:?} does not exist"),
+        }
+    }
+
+    /// A new one.
+    pub(crate) fn make(global: &Global, id: &str) -> anyhow::Result<Self> {
+        check(id)?;
+        let root = root(global);
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        builder
+            .recursive(true)
+            .create(&root)
+            .with_context(|| format!("host: cannot make {root:?}; --root names another folder"))?;
+        let folder = root.join(id);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => Ok(Self(folder)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                bail!("policy: container with id exists: {id}")
+            }
+            Err(error) => Err(error).with_context(|| format!("host: cannot make {folder:?}")),
+        }
+    }
+
+    fn state_file(&self) -> PathBuf {
+        self.0.join("state.json")
+    }
+
+    pub(crate) fn write(&self, state: &State) -> anyhow::Result<()> {
+        let text = serde_json::to_vec(state)?;
+        // Whoever reads it meanwhile gets the old one or the new.
+        let new = self.0.join("state.new");
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, self.state_file()))
+            .with_context(|| format!("host: cannot write {:?}", self.state_file()))
+    }
+
+    pub(crate) fn read(&self) -> anyhow::Result<State> {
+        let path = self.state_file();
+        let text = fs::read(&path).with_context(|| format!("host: cannot read {path:?}"))?;
+        serde_json::from_slice(&text)
+            .with_context(|| format!("host: {path:?} was not written by this version"))
+    }
+
+    /// Keeps the configuration as it was when the container was created.
+    pub(crate) fn keep_config(&self, config: &[u8]) -> anyhow::Result<()> {
+        let path = self.0.join("config.json");
+        fs::write(&path, config).with_context(|| format!("host: cannot write {path:?}"))
+    }
+
+    pub(crate) fn config(&self) -> anyhow::Result<Spec> {
+        let path = self.0.join("config.json");
+        let text = fs::read(&path).with_context(|| format!("host: cannot read {path:?}"))?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    pub(crate) fn remove(&self) -> anyhow::Result<()> {
+        fs::remove_dir_all(&self.0).with_context(|| format!("host: cannot remove {:?}", self.0))
+    }
+}
+
+/// All that can be read, by name.
+pub(crate) fn all(global: &Global) -> anyhow::Result<Vec<State>> {
+    let entries = match fs::read_dir(root(global)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let folders = entries.flatten().map(|entry| Folder(entry.path()));
+    // One that is being made or removed has none.
+    let mut states: Vec<State> = folders.filter_map(|folder| folder.read().ok()).collect();
+    states.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(states)
+}
+
+impl State {
+    pub(crate) fn status(&self) -> Status {
+        self.init.map_or(Status::Stopped, |init| init.status())
+    }
+
+    /// The word of the specification, and runc's for what is stopped where it is.
+    pub(crate) fn status_word(&self) -> &'static str {
+        match self.status() {
+            Status::Created => "created",
+            Status::Running if self.groups.is_frozen() => "paused",
+            Status::Running => "running",
+            Status::Stopped => "stopped",
+        }
+    }
+
+    /// Its first process, if it has not ended.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.init.filter(Identity::runs).map(|init| init.pid)
+    }
+
+    /// What the specification calls the state.
+    pub(crate) fn document(&self, status: &str, pid: Option<u32>) -> serde_json::Value {
+        serde_json::json!({
+            "ociVersion": VERSION,
+            "id": self.id,
+            "status": status,
+            "pid": pid.unwrap_or(0),
+            "bundle": self.bundle,
+            "rootfs": self.rootfs(),
+            "created": self.created,
+            "owner": "",
+            "annotations": self.annotations,
+        })
+    }
+
+    fn rootfs(&self) -> PathBuf {
+        Path::new(&self.bundle).join("rootfs")
+    }
+}

@@ -1,0 +1,311 @@
+//! Creating a container: its keeper, its namespaces, its files; then it waits for its start.
+
+use super::{
+    ContainerError, Plan,
+    encode::{Encoded, Encoder},
+    namespaces::{Namespace, Namespaces},
+};
+use crate::{
+    keeper::{self, KeeperError},
+    launch::encode::header,
+    record::{receive_record, record_bytes},
+    sys::{self, Spawned},
+    wire::{
+        self,
+        container::{self, Step, create, pause},
+    },
+};
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+        SocketType,
+    },
+    process::{Pid, WaitOptions},
+};
+use std::{
+    io::IoSlice,
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+/// What a container is given that is open already.
+#[derive(Debug, Default)]
+pub struct Given<'a> {
+    /// What its program finds open, from 0 on.
+    pub streams: Vec<BorrowedFd<'a>>,
+    /// Files by which to join control groups.
+    pub groups: Vec<OwnedFd>,
+    /// Where the processes of its control group are listed, which ends what a pid namespace of others would not.
+    pub processes: Option<OwnedFd>,
+}
+
+/// Whoever creates a container, as far as it is asked on the way.
+pub trait Creator {
+    /// What the specification calls the container's state, for hooks: of its first process, before the start or at it.
+    fn state(&self, pid: u32, at_start: bool) -> String;
+
+    /// Its namespaces are there, and its root is not yet the root.
+    ///
+    /// # Errors
+    ///
+    /// With what keeps it from going on.
+    fn on_namespaces(&mut self, pid: u32) -> Result<(), String>;
+}
+
+/// A container that waits for its start.
+#[derive(Debug)]
+pub struct Created {
+    /// Its first process, on the host.
+    pub pid: u32,
+    /// Its keeper.
+    pub keeper: u32,
+    /// A pidfd of the first process.
+    pub pidfd: OwnedFd,
+    /// The other end of its terminal.
+    pub terminal: Option<OwnedFd>,
+}
+
+/// Creates it.
+///
+/// The keeper and the first process become children of whoever this process's parent or subreaper is when it ends.
+///
+/// # Errors
+///
+/// When a step fails. Nothing of the container is left then.
+pub fn create(
+    plan: &Plan,
+    given: Given<'_>,
+    creator: &mut dyn Creator,
+) -> Result<Created, ContainerError> {
+    let mut flags = 0;
+    if !plan.namespaces.owns(Namespace::Pid) {
+        flags |= container::SHARED_PROCESSES;
+    }
+    let joins_network = plan.namespaces.has(Namespace::Network)
+        && !plan.namespaces.owns(Namespace::Network)
+        && plan.namespaces.owns(Namespace::User);
+    if joins_network && mounts_sysfs(plan) {
+        flags |= container::WITH_SYSFS;
+    }
+    let first = First::make(&plan.namespaces, flags)?;
+    let mut encoder = Encoder::new(&given.streams, given.groups);
+    let states = [false, true].map(|at_start| creator.state(first.pid, at_start));
+    encoder.plan(plan, states)?;
+    first.send(&encoder.finish())?;
+    let terminal = loop {
+        match first.hear()? {
+            Some((record, fd)) if record.kind == container::PAUSED => {
+                if record.words[0] == u64::from(pause::CREATED) {
+                    break fd;
+                }
+                creator
+                    .on_namespaces(first.pid)
+                    .map_err(ContainerError::Paused)?;
+                let go_on = record_bytes(container::GO_ON, &[]);
+                rustix::net::send(&first.channel, &go_on, SendFlags::NOSIGNAL)
+                    .map_err(ContainerError::Talk)?;
+            }
+            Some((record, _)) => {
+                let program = plan.process.arguments.first();
+                return Err(failure(&record, Some(plan), program.map(String::as_str)));
+            }
+            None => return Err(ContainerError::Silent),
+        }
+    };
+    first.let_go(given.processes, terminal)
+}
+
+fn mounts_sysfs(plan: &Plan) -> bool {
+    let is_sysfs =
+        |step: &super::Step| matches!(step, super::Step::Mount { kind, .. } if kind == "sysfs");
+    plan.steps.iter().any(is_sysfs)
+}
+
+/// The first process of a container, or one that enters it, and the keeper that made it.
+pub(super) struct First {
+    pub(super) pid: u32,
+    pub(super) pidfd: OwnedFd,
+    channel: OwnedFd,
+    control: OwnedFd,
+    keeper: Option<Spawned>,
+}
+
+impl First {
+    pub(super) fn make(namespaces: &Namespaces, flags: u64) -> Result<Self, ContainerError> {
+        let program =
+            keeper::memory_file(sys::CONTAINER_KEEPER).map_err(KeeperError::CreateProgram)?;
+        let joined = namespaces.open_joined()?;
+        let (control, process) = keeper::spawn(program)?;
+        let (channel, inits_end) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(ContainerError::Talk)?;
+        let made = namespaces.made.iter().map(|kind| kind.flag());
+        // What the groups are seen as is made once they are joined.
+        let made = made
+            .filter(|flag| *flag != libc::CLONE_NEWCGROUP as u64)
+            .sum::<u64>();
+        let mut words = vec![made, flags, joined.len() as u64];
+        debug_assert_eq!(
+            [create::MADE, create::FLAGS, create::JOINED],
+            [0, 1, 2],
+            "the order of the words"
+        );
+        words.extend(namespaces.joined.iter().map(|(kind, _)| kind.flag()));
+        let fds: Vec<_> = [inits_end.as_fd()]
+            .into_iter()
+            .chain(joined.iter().map(AsFd::as_fd))
+            .collect();
+        send(&control, &record_bytes(container::CREATE, &words), &fds)?;
+        process.confirm().map_err(KeeperError::Start)?;
+        let heard = receive_record(control.as_fd()).map_err(ContainerError::Talk)?;
+        let Some((record, mut fds)) = heard else {
+            return Err(ContainerError::Keeper(KeeperError::Gone));
+        };
+        let Some(pidfd) = fds
+            .pop_front()
+            .filter(|_| record.kind == container::CREATED)
+        else {
+            return Err(failure(&record, None, None));
+        };
+        drop(inits_end);
+        let [pid, stage, ..] = record.words;
+        // The process that made it has gone by now, or will at once.
+        if let Some(stage) = Pid::from_raw(stage as i32) {
+            let _ = rustix::io::retry_on_intr(|| {
+                rustix::process::waitpid(Some(stage), WaitOptions::empty())
+            });
+        }
+        let first = Self {
+            pid: pid as u32,
+            pidfd,
+            channel,
+            control,
+            keeper: Some(process),
+        };
+        namespaces.map(first.pid)?;
+        Ok(first)
+    }
+
+    pub(super) fn send(&self, message: &Encoded<'_>) -> Result<(), ContainerError> {
+        let fds = message.fds();
+        let mut rest = &message.body[..];
+        send(&self.channel, &header(rest.len(), fds.len()), &fds)?;
+        while !rest.is_empty() {
+            let sent = rustix::io::retry_on_intr(|| {
+                rustix::net::send(&self.channel, rest, SendFlags::NOSIGNAL)
+            });
+            match sent {
+                Ok(sent) => rest = &rest[sent..],
+                // What failed has left its reason in the channel.
+                Err(Errno::PIPE | Errno::CONNRESET) => break,
+                Err(errno) => return Err(ContainerError::Talk(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What it says next; `None` when it is gone, or has become its program.
+    pub(super) fn hear(&self) -> Result<Option<(wire::Record, Option<OwnedFd>)>, ContainerError> {
+        match receive_record(self.channel.as_fd()) {
+            Ok(heard) => Ok(heard.map(|(record, mut fds)| (record, fds.pop_front()))),
+            Err(Errno::CONNRESET) => Ok(None),
+            Err(errno) => Err(ContainerError::Talk(errno)),
+        }
+    }
+
+    /// Leaves the container to its keeper.
+    fn let_go(
+        mut self,
+        processes: Option<OwnedFd>,
+        terminal: Option<OwnedFd>,
+    ) -> Result<Created, ContainerError> {
+        let fds: Vec<_> = processes.iter().map(AsFd::as_fd).collect();
+        send(&self.control, &record_bytes(container::LET_GO, &[]), &fds)?;
+        let keeper = self.keeper.take().map_or(0, Spawned::leave);
+        Ok(Created {
+            pid: self.pid,
+            keeper,
+            pidfd: self.pidfd.try_clone().map_err(|_| ContainerError::Gone)?,
+            terminal,
+        })
+    }
+
+    /// It has become its program, and its keeper, which has nothing to keep, ends by itself.
+    pub(super) fn leave(mut self) -> u32 {
+        drop(self.keeper.take());
+        self.pid
+    }
+}
+
+impl Drop for First {
+    /// Unless it was let go, it ends with its keeper, and this process waits for both: they are its children.
+    fn drop(&mut self) {
+        let Some(keeper) = self.keeper.take() else {
+            return;
+        };
+        let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both);
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+        drop(keeper);
+        if let Some(pid) = Pid::from_raw(self.pid as i32) {
+            let _ = rustix::io::retry_on_intr(|| {
+                rustix::process::waitpid(Some(pid), WaitOptions::empty())
+            });
+        }
+    }
+}
+
+pub(super) fn send(
+    socket: &OwnedFd,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), ContainerError> {
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::MAX_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(ContainerError::TooManyMounts {
+            most: wire::MAX_FDS,
+        });
+    }
+    let parts = [IoSlice::new(bytes)];
+    rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)
+        .map(drop)
+        .map_err(ContainerError::Talk)
+}
+
+/// What a record of failure says, in words.
+pub(super) fn failure(
+    record: &wire::Record,
+    plan: Option<&Plan>,
+    program: Option<&str>,
+) -> ContainerError {
+    if record.kind != container::FAILED {
+        return ContainerError::Silent;
+    }
+    let step = Step::from_number(record.words[0]);
+    let item = record.words[1] as u32;
+    let code = record.words[2] as i32;
+    if step == Step::Hook {
+        return ContainerError::Hook {
+            what: super::plan::describe(plan, program, step, item),
+            status: describe_status(code),
+        };
+    }
+    ContainerError::Step {
+        what: super::plan::describe(plan, program, step, item),
+        step,
+        item,
+        errno: Errno::from_raw_os_error(code),
+    }
+}
+
+fn describe_status(status: i32) -> String {
+    match status & 0x7f {
+        0 => format!("code {}", status >> 8 & 0xff),
+        signal => format!("signal {signal}"),
+    }
+}

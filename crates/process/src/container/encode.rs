@@ -1,0 +1,364 @@
+//! A container's plan as the message that its first process reads: see [`crate::wire::container::op`].
+
+use super::{Bind, ContainerError, Hook, Plan, Process, Source, Step};
+use crate::{
+    launch::encode::Writer,
+    wire::{
+        self,
+        container::{BY_PATH, op, pause},
+    },
+};
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, StatxFlags},
+    io::Errno,
+    mount::OpenTreeFlags,
+};
+use std::{
+    ffi::OsStr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+/// A message under construction, and the descriptors that go with it.
+pub(super) struct Encoder<'a> {
+    writer: Writer,
+    /// The program's streams first.
+    streams: Vec<BorrowedFd<'a>>,
+    groups: Vec<OwnedFd>,
+    mounts: Vec<OwnedFd>,
+    /// What hooks read, before the start and at it.
+    states: [String; 2],
+}
+
+/// The message, ready to be sent.
+pub(super) struct Encoded<'a> {
+    pub(super) body: Vec<u8>,
+    streams: Vec<BorrowedFd<'a>>,
+    owned: Vec<OwnedFd>,
+}
+
+impl Encoded<'_> {
+    pub(super) fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let owned = self.owned.iter().map(AsFd::as_fd);
+        self.streams.iter().copied().chain(owned).collect()
+    }
+}
+
+impl<'a> Encoder<'a> {
+    /// The program finds `streams` open, from 0 on; `groups` are files to join control groups by.
+    pub(super) fn new(streams: &[BorrowedFd<'a>], groups: Vec<OwnedFd>) -> Self {
+        Self {
+            writer: Writer::default(),
+            streams: streams.to_vec(),
+            groups,
+            mounts: Vec::new(),
+            states: Default::default(),
+        }
+    }
+
+    pub(super) fn plan(&mut self, plan: &Plan, states: [String; 2]) -> Result<(), ContainerError> {
+        self.states = states;
+        for step in &plan.steps {
+            self.step(step)?;
+        }
+        let words = [wire::CONTAINERS_TITLE, plan.id.as_bytes()];
+        self.title(&[words[0], words[1], wire::CREATED_TITLE]);
+        // What is executed is known before the pause, so that what is not there is told of then.
+        self.program(&plan.process);
+        self.writer.u32(op::CHECK_PROGRAM);
+        self.writer.u32(op::PAUSE).u32(pause::CREATED);
+        self.title(&[words[0], words[1], wire::RUNNING_TITLE]);
+        self.confinement(&plan.process);
+        for hook in &plan.process.hooks {
+            self.hook(hook, true);
+        }
+        Ok(())
+    }
+
+    fn title(&mut self, words: &[&[u8]]) {
+        let title: Vec<u8> = words
+            .iter()
+            .flat_map(|word| [word, &b"\0"[..]])
+            .flatten()
+            .copied()
+            .collect();
+        self.writer.u32(op::TITLE).text(&title);
+    }
+
+    fn program(&mut self, process: &Process) {
+        let writer = &mut self.writer;
+        writer.u32(op::CWD).path(&process.cwd);
+        writer.u32(op::PROGRAM);
+        for texts in [
+            &process.candidates,
+            &process.arguments,
+            &process.environment,
+        ] {
+            writer.texts(texts.iter().map(OsStr::new));
+        }
+    }
+
+    /// A process that becomes its program at once.
+    pub(super) fn entrant(&mut self, process: &Process, terminal: Option<super::Terminal>) {
+        self.join_groups();
+        if let Some(terminal) = terminal {
+            self.terminal(terminal);
+        }
+        self.program(process);
+        self.confinement(process);
+    }
+
+    fn join_groups(&mut self) {
+        let first = self.streams.len() as u32;
+        for index in 0..self.groups.len() as u32 {
+            self.writer.u32(op::JOIN).u32(first + index);
+        }
+    }
+
+    fn terminal(&mut self, terminal: super::Terminal) {
+        self.writer
+            .u32(op::TERMINAL)
+            .u32(terminal.rows.into())
+            .u32(terminal.columns.into())
+            .u32(terminal.owner)
+            .u32(terminal.at_console.into());
+    }
+
+    fn confinement(&mut self, process: &Process) {
+        let streams = self.streams.len() as u32;
+        let writer = &mut self.writer;
+        writer.u32(op::STREAMS).u32(streams);
+        let credentials = &process.credentials;
+        writer.u32(op::CREDENTIALS);
+        writer
+            .u32(credentials.uid)
+            .u32(credentials.gid)
+            .u32(credentials.umask)
+            .u32(credentials.no_new_privs.into());
+        for set in [
+            credentials.bounding,
+            credentials.effective,
+            credentials.permitted,
+            credentials.inheritable,
+            credentials.ambient,
+        ] {
+            writer.u64(set);
+        }
+        let groups = credentials.groups.iter();
+        let groups: Vec<u8> = groups.flat_map(|group| group.to_ne_bytes()).collect();
+        writer.text(&groups);
+        for (resource, soft, hard) in &process.limits {
+            writer.u32(op::RLIMIT).u32(*resource).u64(*soft).u64(*hard);
+        }
+        for (program, flags) in &process.filters {
+            writer.u32(op::FILTER).text(program).u32(*flags);
+        }
+        if let Some(handled) = process.landlock {
+            writer.u32(op::LANDLOCK);
+            for rights in handled {
+                writer.u64(rights);
+            }
+        }
+        for (file, text) in &process.labels {
+            writer.u32(op::LABEL).path(file).text(text.as_bytes());
+        }
+        if process.new_keyring {
+            writer.u32(op::KEYRING);
+        }
+        if let Some(scheduler) = &process.scheduler {
+            writer.u32(op::SCHEDULER).text(scheduler);
+        }
+        if let Some(priority) = process.io_priority {
+            writer.u32(op::IO_PRIORITY).u32(priority);
+        }
+        if let Some(personality) = process.personality {
+            writer.u32(op::PERSONALITY).u32(personality);
+        }
+        if let Some(affinity) = &process.affinity {
+            writer.u32(op::AFFINITY).text(affinity);
+        }
+    }
+
+    fn hook(&mut self, hook: &Hook, confined: bool) {
+        let seconds = hook.patience.map_or(0, |most| most.as_secs().max(1));
+        let writer = &mut self.writer;
+        writer
+            .u32(op::HOOK)
+            .u32(confined.into())
+            .u32(u32::try_from(seconds).unwrap_or(u32::MAX))
+            .path(&hook.path);
+        writer.texts(hook.arguments.iter().map(OsStr::new));
+        writer.texts(hook.environment.iter().map(OsStr::new));
+        writer.text(self.states[usize::from(confined)].as_bytes());
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), ContainerError> {
+        match step {
+            Step::JoinGroups => self.join_groups(),
+            Step::Bind(bind) => self.bind(bind)?,
+            Step::Root {
+                source: Source(path),
+            } => {
+                self.writer.u32(op::ROOT);
+                self.source(path, true)?;
+            }
+            Step::Hook(hook) => self.hook(hook, false),
+            Step::Terminal(terminal) => self.terminal(*terminal),
+            other => self.plain(other),
+        }
+        Ok(())
+    }
+
+    fn plain(&mut self, step: &Step) {
+        let writer = &mut self.writer;
+        match step {
+            Step::JoinGroups
+            | Step::Bind(_)
+            | Step::Root { .. }
+            | Step::Hook(_)
+            | Step::Terminal(_) => {}
+            Step::OwnGroups => drop(writer.u32(op::CGROUP_NAMESPACE)),
+            Step::Propagation { flag } => drop(writer.u32(op::PROPAGATION).u64(*flag)),
+            Step::Setting { path, value } => {
+                writer.u32(op::SETTING).path(path).text(value.as_bytes());
+            }
+            Step::HostName { name } => drop(writer.u32(op::HOST_NAME).text(name.as_bytes())),
+            Step::DomainName { name } => drop(writer.u32(op::DOMAIN_NAME).text(name.as_bytes())),
+            Step::Mount {
+                kind,
+                source,
+                target,
+                attributes,
+                propagation,
+                copies,
+                options,
+            } => {
+                writer
+                    .u32(op::MOUNT)
+                    .text(kind.as_bytes())
+                    .text(source.as_bytes())
+                    .path(target)
+                    .u64(*attributes)
+                    .u64(*propagation)
+                    .u32((*copies).into())
+                    .u32(options.len() as u32);
+                for (key, value) in options {
+                    writer.text(key.as_bytes()).u32(value.is_some().into());
+                    if let Some(value) = value {
+                        writer.text(value.as_bytes());
+                    }
+                }
+            }
+            Step::Device {
+                path,
+                mode,
+                number,
+                owner,
+            } => {
+                writer
+                    .u32(op::DEVICE)
+                    .path(path)
+                    .u32(*mode)
+                    .u32(number.0)
+                    .u32(number.1)
+                    .u32(owner.0)
+                    .u32(owner.1);
+            }
+            Step::Link { path, target } => drop(writer.u32(op::SYMLINK).path(target).path(path)),
+            Step::Folder { path, mode } => drop(writer.u32(op::FOLDER).path(path).u32(*mode)),
+            Step::TellNamespaces => drop(writer.u32(op::PAUSE).u32(pause::NAMESPACES)),
+            Step::EnterRoot { without_pivot } => {
+                writer.u32(op::ENTER_ROOT).u32((*without_pivot).into());
+            }
+            Step::Restrict { path, attributes } => {
+                writer.u32(op::RESTRICT).path(path).u64(*attributes);
+            }
+            Step::Mask { path } => drop(writer.u32(op::MASK).path(path)),
+            Step::RootAttributes {
+                attributes,
+                propagation,
+            } => {
+                writer
+                    .u32(op::ROOT_ATTRIBUTES)
+                    .u64(*attributes)
+                    .u64(*propagation);
+            }
+            Step::OomScore { score } => {
+                writer.u32(op::OOM_SCORE).text(score.to_string().as_bytes());
+            }
+        }
+    }
+
+    fn bind(&mut self, bind: &Bind) -> Result<(), ContainerError> {
+        self.writer.u32(op::BIND);
+        let is_folder = self.source(&bind.source, bind.recursive)?;
+        self.writer
+            .u32(bind.recursive.into())
+            .u64(bind.set)
+            .u64(bind.clear)
+            .u64(bind.set_below)
+            .u64(bind.clear_below)
+            .u64(bind.propagation)
+            .path(&bind.target)
+            .u32(is_folder.into());
+        Ok(())
+    }
+
+    /// Who may mounts it here, so that what lies at the path is what is mounted, whoever the container's root is. Else the
+    /// container's first process does, and finds that file or nothing. Tells whether it is a folder.
+    fn source(&mut self, path: &Path, recursive: bool) -> Result<bool, ContainerError> {
+        let refused = |errno| ContainerError::OpenSource {
+            path: path.into(),
+            errno,
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty()).map_err(refused)?;
+        let about = rustix::fs::statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
+            .map_err(refused)?;
+        let is_folder = u32::from(about.stx_mode) & libc::S_IFMT == libc::S_IFDIR;
+        let mut how = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH;
+        if recursive {
+            how |= OpenTreeFlags::AT_RECURSIVE;
+        }
+        match rustix::mount::open_tree(&file, "", how) {
+            Ok(mount) => {
+                let index = self.streams.len() + self.groups.len() + self.mounts.len();
+                if index >= wire::MAX_FDS {
+                    return Err(ContainerError::TooManyMounts {
+                        most: wire::MAX_FDS,
+                    });
+                }
+                self.writer.u32(index as u32);
+                self.mounts.push(mount);
+            }
+            Err(Errno::PERM) => {
+                let found = rustix::fs::readlinkat(
+                    CWD,
+                    format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)),
+                    Vec::new(),
+                )
+                .map_err(refused)?;
+                self.writer
+                    .u32(BY_PATH)
+                    .text(found.as_bytes())
+                    .u32(about.stx_dev_major)
+                    .u32(about.stx_dev_minor)
+                    .u64(about.stx_ino);
+            }
+            Err(errno) => return Err(refused(errno)),
+        }
+        Ok(is_folder)
+    }
+
+    pub(super) fn finish(self) -> Encoded<'a> {
+        let mut owned = self.groups;
+        owned.extend(self.mounts);
+        Encoded {
+            body: self.writer.finish(),
+            streams: self.streams,
+            owned,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Containers: what an image and an engine ask for, carried out by a keeper of its own.
+//!
+//! ```text
+//!  config.json ──front end──▶ Plan ──create──▶ Created ──start──▶ …  the engine's monitor waits for the program
+//!                              │ every step, as data
+//! ```
+//!
+//! A domain of a policy ([`crate::Launcher`]) is what palisade grants and nothing else. A container is what its image is:
+//! another root, other users, capabilities in its namespaces. So it has a plan of its own, of plain steps, and shares with
+//! domains what holds: the keeper's way of working, filters, Landlock.
+//!
+//! Whoever creates a container may leave: a keeper of some pages stays beside it, and one does not outlive the other
+//! (`sys/keeper/containers.rs`).
+
+mod create;
+mod encode;
+mod enter;
+mod error;
+mod namespaces;
+mod plan;
+mod start;
+mod status;
+
+pub use crate::wire::container::Step as FailedStep;
+pub use create::{Created, Creator, Given, create};
+pub use enter::{Entered, enter};
+pub use error::ContainerError;
+pub use namespaces::{IdRange, Namespace, Namespaces};
+pub use plan::{Bind, Credentials, Hook, Plan, Process, Source, Step, Terminal};
+pub use start::start;
+pub use status::{Identity, Status};
+
+/// Bits of capabilities(7), by their names without the prefix, in the order of their numbers.
+pub const CAPABILITIES: [&str; 41] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+];

@@ -1,0 +1,67 @@
+//! Starting a container that waits for it, by whoever may trace its keeper.
+
+use super::{
+    ContainerError,
+    create::{failure, send},
+};
+use crate::{
+    record::{receive_record, record_bytes},
+    wire::{self, container},
+};
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType, sockopt},
+    process::{Pid, PidfdFlags, PidfdGetfdFlags},
+};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Starts the program of the container whose keeper has this pid. `is_it` is asked once the keeper is held, so that no other
+/// process is taken for it.
+///
+/// # Errors
+///
+/// When it does not run any more, or its program cannot be executed.
+pub fn start(keeper: u32, is_it: &dyn Fn() -> bool) -> Result<(), ContainerError> {
+    let door = door_of(keeper, is_it)?;
+    let (session, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(ContainerError::Talk)?;
+    send(
+        &door,
+        &record_bytes(container::START, &[]),
+        &[theirs.as_fd()],
+    )?;
+    drop(theirs);
+    let heard = match receive_record(session.as_fd()) {
+        Err(Errno::CONNRESET) => Ok(None),
+        heard => heard.map_err(ContainerError::Talk),
+    };
+    match heard? {
+        Some((record, _)) if record.kind == container::STARTED => Ok(()),
+        Some((record, _)) => Err(failure(&record, None, None)),
+        None => Err(ContainerError::Gone),
+    }
+}
+
+fn door_of(keeper: u32, is_it: &dyn Fn() -> bool) -> Result<OwnedFd, ContainerError> {
+    let pid = i32::try_from(keeper).ok().and_then(Pid::from_raw);
+    let process =
+        rustix::process::pidfd_open(pid.ok_or(ContainerError::Gone)?, PidfdFlags::empty())
+            .map_err(|_| ContainerError::Gone)?;
+    if !is_it() {
+        return Err(ContainerError::Gone);
+    }
+    let door = rustix::process::pidfd_getfd(&process, wire::DOOR, PidfdGetfdFlags::empty())
+        .map_err(|errno| match errno {
+            Errno::SRCH | Errno::BADF => ContainerError::Gone,
+            errno => ContainerError::Shut(errno),
+        })?;
+    match sockopt::socket_type(&door) {
+        Ok(SocketType::SEQPACKET) => Ok(door),
+        _ => Err(ContainerError::Gone),
+    }
+}

@@ -1,0 +1,263 @@
+//! Palisade's own filter around a container, beside the one that its engine asks for.
+//!
+//! An image expects what a machine of its own would have, so this is no list of what programs use but of what reaches past
+//! a container: calls that need a capability are there only with it, as the kernel would refuse them anyway, and what no
+//! capability guards is there only where nobody outside is concerned. The kernel takes the stricter of two filters
+//! (seccomp(2)).
+
+use super::{
+    allow_list::{ALLOW, EPERM, set},
+    filter::{Action, Check, Filter, int, long},
+    syscalls,
+};
+use libc::*;
+
+const ENOSYS: Action = Action::Errno(libc::ENOSYS as u16);
+
+/// Capabilities by their numbers (capabilities(7)).
+mod capability {
+    pub(super) const DAC_READ_SEARCH: u64 = 1 << 2;
+    pub(super) const SYS_MODULE: u64 = 1 << 16;
+    pub(super) const SYS_RAWIO: u64 = 1 << 17;
+    pub(super) const SYS_CHROOT: u64 = 1 << 18;
+    pub(super) const SYS_PTRACE: u64 = 1 << 19;
+    pub(super) const SYS_PACCT: u64 = 1 << 20;
+    pub(super) const SYS_ADMIN: u64 = 1 << 21;
+    pub(super) const SYS_BOOT: u64 = 1 << 22;
+    pub(super) const SYS_TIME: u64 = 1 << 25;
+    pub(super) const SYS_TTY_CONFIG: u64 = 1 << 26;
+    pub(super) const SYSLOG: u64 = 1 << 34;
+    pub(super) const PERFMON: u64 = 1 << 38;
+    pub(super) const BPF: u64 = 1 << 39;
+}
+
+use capability::*;
+
+/// Calls that are there with any of these capabilities, and are refused without.
+const WITH_CAPABILITY: &[(c_long, u64)] = &[
+    (SYS_open_by_handle_at, DAC_READ_SEARCH),
+    (SYS_init_module, SYS_MODULE),
+    (SYS_finit_module, SYS_MODULE),
+    (SYS_delete_module, SYS_MODULE),
+    (SYS_iopl, SYS_RAWIO),
+    (SYS_ioperm, SYS_RAWIO),
+    (SYS_chroot, SYS_CHROOT),
+    (SYS_process_mrelease, SYS_PTRACE),
+    (SYS_userfaultfd, SYS_PTRACE),
+    (SYS_acct, SYS_PACCT),
+    (SYS_mount, SYS_ADMIN),
+    (SYS_umount2, SYS_ADMIN),
+    (SYS_pivot_root, SYS_ADMIN),
+    (SYS_fsopen, SYS_ADMIN),
+    (SYS_fsconfig, SYS_ADMIN),
+    (SYS_fsmount, SYS_ADMIN),
+    (SYS_fspick, SYS_ADMIN),
+    (SYS_open_tree, SYS_ADMIN),
+    (SYS_move_mount, SYS_ADMIN),
+    (SYS_mount_setattr, SYS_ADMIN),
+    (SYS_setns, SYS_ADMIN),
+    (SYS_fanotify_init, SYS_ADMIN),
+    (SYS_quotactl, SYS_ADMIN),
+    (SYS_quotactl_fd, SYS_ADMIN),
+    (SYS_swapon, SYS_ADMIN),
+    (SYS_swapoff, SYS_ADMIN),
+    (SYS_sethostname, SYS_ADMIN),
+    (SYS_setdomainname, SYS_ADMIN),
+    (SYS_lookup_dcookie, SYS_ADMIN),
+    (SYS_bpf, SYS_ADMIN | BPF),
+    (SYS_perf_event_open, SYS_ADMIN | PERFMON),
+    (SYS_kexec_load, SYS_BOOT),
+    (SYS_kexec_file_load, SYS_BOOT),
+    (SYS_reboot, SYS_BOOT),
+    (SYS_settimeofday, SYS_TIME),
+    (SYS_clock_settime, SYS_TIME),
+    (SYS_vhangup, SYS_TTY_CONFIG),
+    (SYS_syslog, SYSLOG),
+];
+
+/// Refused whatever the capabilities, with the reason.
+const NEVER: &[(c_long, &str)] = &[
+    (
+        SYS_add_key,
+        "keyrings have no namespace: they are the host user's",
+    ),
+    (
+        SYS_request_key,
+        "keyrings have no namespace: they are the host user's",
+    ),
+    (
+        SYS_keyctl,
+        "keyrings have no namespace: they are the host user's",
+    ),
+    (SYS_io_uring_setup, "it performs calls that no filter sees"),
+    (SYS_io_uring_enter, "it performs calls that no filter sees"),
+    (
+        SYS_io_uring_register,
+        "it performs calls that no filter sees",
+    ),
+    (SYS_nfsservctl, "the kernel has it no more"),
+    (SYS_uselib, "nobody uses it, and it was a hole"),
+];
+
+/// What is refused to a container whatever it asks for: each call's name, and why.
+pub fn container_refusals() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NEVER.iter().map(|(number, reason)| {
+        let name = syscalls::call_name(*number as u32).unwrap_or("unnamed");
+        (name, *reason)
+    })
+}
+
+/// The filter around a container whose processes may come to have these capabilities.
+#[must_use]
+pub fn container(capabilities: u64) -> Filter {
+    let mut filter = Filter::new(ENOSYS);
+    for (number, _) in syscalls::LISTS.iter().flat_map(|list| list.iter()) {
+        filter.set(*number, ALLOW);
+    }
+    for (number, needed) in WITH_CAPABILITY {
+        if capabilities & needed == 0 {
+            set(&mut filter, *number, EPERM);
+        }
+    }
+    if capabilities & SYS_ADMIN == 0 {
+        set(&mut filter, SYS_clone, clone());
+        set(&mut filter, SYS_unshare, unshare());
+        // It keeps its flags in memory, where a filter cannot look; callers take clone(2) then.
+        set(&mut filter, SYS_clone3, ENOSYS);
+    }
+    for (number, _) in NEVER {
+        set(&mut filter, *number, EPERM);
+    }
+    for number in [
+        SYS_io_uring_setup,
+        SYS_io_uring_enter,
+        SYS_io_uring_register,
+    ] {
+        set(&mut filter, number, ENOSYS);
+    }
+    set(&mut filter, SYS_socket, socket());
+    set(&mut filter, SYS_ioctl, ioctl());
+    filter
+}
+
+const NEW_NAMESPACES: u64 = (CLONE_NEWNS
+    | CLONE_NEWCGROUP
+    | CLONE_NEWUTS
+    | CLONE_NEWIPC
+    | CLONE_NEWUSER
+    | CLONE_NEWPID
+    | CLONE_NEWNET) as u64;
+/// The same bit as the exit signal of clone(2), which does not take it.
+const NEW_TIME: u64 = CLONE_NEWTIME as u64;
+
+/// A user namespace gives capabilities in it, and with them parts of the kernel that the container has none for.
+fn clone() -> Check {
+    Check::otherwise(ALLOW).when([int(0).has_any(NEW_NAMESPACES)], EPERM)
+}
+
+fn unshare() -> Check {
+    Check::otherwise(ALLOW).when([long(0).has_any(NEW_NAMESPACES | NEW_TIME)], EPERM)
+}
+
+/// Neither talks to anything of the container's: `AF_VSOCK` reaches the hypervisor whatever the network namespace, `AF_ALG` is
+/// for programs that can do without.
+fn socket() -> Check {
+    let refused = [AF_VSOCK as u64, AF_ALG as u64];
+    let errno = Action::Errno(EAFNOSUPPORT as u16);
+    Check::otherwise(ALLOW).when([int(0).one_of(refused)], errno)
+}
+
+/// `TIOCSTI` types into a terminal (CVE-2017-5226), `TIOCLINUX` pastes into a virtual console.
+fn ioctl() -> Check {
+    let refused = [TIOCSTI, TIOCLINUX];
+    Check::otherwise(ALLOW).when([int(1).one_of(refused)], EPERM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seccomp::{compile, machine};
+
+    fn decided(capabilities: u64, number: c_long, arguments: [u64; 6]) -> Action {
+        let filter = container(capabilities);
+        let program = compile(&filter).unwrap();
+        machine::check(&program);
+        let call = machine::native(number as u32, arguments);
+        let outcome = machine::run(&program, &call);
+        assert_eq!(outcome.action, filter.decide(number as u32, &arguments));
+        outcome.action
+    }
+
+    #[test]
+    fn what_needs_a_capability_is_there_with_it() {
+        for (number, needed) in WITH_CAPABILITY {
+            assert_eq!(decided(0, *number, [0; 6]), EPERM, "{number}");
+            assert_eq!(decided(*needed, *number, [0; 6]), ALLOW, "{number}");
+        }
+    }
+
+    #[test]
+    fn namespaces_need_the_administrator() {
+        let flags = [CLONE_NEWUSER as u64, 0, 0, 0, 0, 0];
+        assert_eq!(decided(0, SYS_clone, flags), EPERM);
+        assert_eq!(decided(0, SYS_unshare, flags), EPERM);
+        assert_eq!(decided(0, SYS_clone3, [0; 6]), ENOSYS);
+        assert_eq!(decided(SYS_ADMIN, SYS_clone, flags), ALLOW);
+        assert_eq!(
+            decided(0, SYS_clone, [SIGCHLD as u64, 0, 0, 0, 0, 0]),
+            ALLOW
+        );
+        assert_eq!(
+            decided(0, SYS_unshare, [CLONE_NEWTIME as u64, 0, 0, 0, 0, 0]),
+            EPERM
+        );
+    }
+
+    #[test]
+    fn keys_and_rings_are_nobodys() {
+        assert_eq!(decided(u64::MAX, SYS_keyctl, [0; 6]), EPERM);
+        assert_eq!(decided(u64::MAX, SYS_io_uring_setup, [0; 6]), ENOSYS);
+        assert!(container_refusals().all(|(name, _)| name != "unnamed"));
+    }
+
+    #[test]
+    fn hot_calls_are_the_kernels_bitmap() {
+        let program = compile(&container(0)).unwrap();
+        for number in [SYS_read, SYS_write, SYS_openat, SYS_futex, SYS_sendto] {
+            let call = machine::native(number as u32, [7; 6]);
+            let outcome = machine::run(&program, &call);
+            assert!(!outcome.argument_read, "{number}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_compared_as_numbers_of_64_bits() {
+        use crate::seccomp::filter::Expect;
+        let cases: [u64; 7] = [0, 1, 7, 1 << 32, (1 << 32) | 7, u64::MAX - 1, u64::MAX];
+        for bound in cases {
+            for expect in [
+                Expect::Unequal(bound),
+                Expect::AtLeast(bound),
+                Expect::Below(bound),
+            ] {
+                let test = long(2).expect(expect);
+                if !test.can_hold() {
+                    continue;
+                }
+                let mut filter = Filter::new(EPERM);
+                filter.set(1, Check::otherwise(EPERM).when([test], ALLOW));
+                let program = compile(&filter).unwrap();
+                machine::check(&program);
+                for value in cases {
+                    let arguments = [0, 0, value, 0, 0, 0];
+                    let outcome = machine::run(&program, &machine::native(1, arguments));
+                    assert_eq!(
+                        outcome.action,
+                        filter.decide(1, &arguments),
+                        "{bound} {value}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a container's process does to itself before it executes its program, and what init gives up then.
+
+use super::{
+    During, Failure,
+    message::{Credentials, Setup},
+};
+use crate::{kernel, wire::container::Step};
+use kernel::Errno;
+
+const SET_KEEPCAPS: u32 = 8;
+const CAPBSET_DROP: u32 = 24;
+const SET_NO_NEW_PRIVS: u32 = 38;
+/// `CAP_KILL`, capabilities(7).
+const CAP_KILL: u32 = 5;
+const MOST_CAPABILITIES: u32 = 64;
+
+/// In the only order that works: what needs rights comes before they are given up, filters last of all that they may forbid.
+/// Without `no_new_privs` a filter takes CAP_SYS_ADMIN, and so comes before.
+pub(super) fn confine(setup: &Setup) -> Result<(), Failure> {
+    let credentials = setup.credentials.as_ref().ok_or(Errno::INVAL);
+    let credentials = credentials.during(Step::Decode, 30)?;
+    if setup.new_keyring {
+        join_keyring().during(Step::Keyring, 0)?;
+    }
+    schedule(setup).during(Step::Scheduling, 0)?;
+    for (item, (resource, soft, hard)) in (0..).zip(setup.limits.iter()) {
+        limit(resource, soft, hard).during(Step::Limit, item)?;
+    }
+    for (item, (file, text)) in (0..).zip(setup.labels.iter()) {
+        label(file, text).during(Step::Label, item)?;
+    }
+    if credentials.no_new_privs {
+        kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 0)?;
+    }
+    if let Some(handled) = &setup.landlock {
+        restrict(handled).during(Step::Landlock, 0)?;
+    }
+    if !credentials.no_new_privs {
+        filter(setup)?;
+    }
+    become_user(credentials)?;
+    if credentials.no_new_privs {
+        filter(setup)?;
+    }
+    kernel::set_umask(credentials.umask);
+    Ok(())
+}
+
+/// Who may not raise a limit has it as high as its starter's: what is held is more than was asked for, never less.
+fn limit(resource: u32, soft: u64, hard: u64) -> kernel::Result<()> {
+    match kernel::set_limit(resource, soft, hard) {
+        Err(errno) if errno == Errno::PERM => {
+            let most = kernel::hard_limit(resource)?;
+            kernel::set_limit(resource, soft.min(most), hard.min(most))
+        }
+        outcome => outcome,
+    }
+}
+
+fn filter(setup: &Setup) -> Result<(), Failure> {
+    for (item, (program, flags)) in (0..).zip(setup.filters.iter()) {
+        kernel::seccomp(program, flags).during(Step::Filter, item)?;
+    }
+    Ok(())
+}
+
+fn restrict(handled: &[u64; 3]) -> kernel::Result<()> {
+    let ruleset = kernel::landlock_create_ruleset(handled)?;
+    let outcome = kernel::landlock_restrict_self(ruleset);
+    kernel::close(ruleset);
+    outcome
+}
+
+fn label(file: Option<kernel::CStr>, text: &[u8]) -> kernel::Result<()> {
+    let file = file.ok_or(Errno::INVAL)?;
+    let file = kernel::open(kernel::AT_FDCWD, file, kernel::O_WRONLY, 0)?;
+    // An image that mounts something else there would swallow it.
+    let written = match kernel::file_system(file)? {
+        PROC => kernel::write(file, text),
+        _ => Err(Errno::INVAL),
+    };
+    kernel::close(file);
+    written.map(drop)
+}
+
+/// What statfs(2) says of `/proc` (linux/magic.h).
+const PROC: u64 = 0x9fa0;
+
+/// A kernel without keyrings has none to leave, and a filter around may refuse it.
+fn join_keyring() -> kernel::Result<()> {
+    match kernel::join_new_keyring() {
+        Err(errno) if errno == Errno::NOSYS || errno == Errno::PERM => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn schedule(setup: &Setup) -> kernel::Result<()> {
+    if let Some(mask) = setup.affinity {
+        kernel::set_affinity(mask)?;
+    }
+    if let Some(attributes) = setup.scheduler {
+        kernel::set_scheduler(attributes)?;
+    }
+    if let Some(priority) = setup.io_priority {
+        kernel::set_io_priority(priority)?;
+    }
+    if let Some(personality) = setup.personality {
+        kernel::set_personality(personality)?;
+    }
+    Ok(())
+}
+
+/// Its ids and capabilities. Of those that are asked for, such as this process has: a container without more rights than its
+/// starter is no failure.
+fn become_user(credentials: &Credentials) -> Result<(), Failure> {
+    drop_bounding(credentials.bounding);
+    kernel::prctl(SET_KEEPCAPS, 1).during(Step::Credentials, 0)?;
+    match kernel::set_groups(credentials.groups) {
+        // Denied in a user namespace that an ordinary user mapped: there is nothing to set, and none to drop.
+        Err(errno) if errno == Errno::PERM && credentials.groups.is_empty() => {}
+        outcome => outcome.during(Step::Credentials, 1)?,
+    }
+    kernel::set_group(credentials.gid).during(Step::Credentials, 2)?;
+    kernel::set_user(credentials.uid).during(Step::Credentials, 3)?;
+    kernel::prctl(SET_KEEPCAPS, 0).during(Step::Credentials, 4)?;
+    let [_, had, _] = kernel::capabilities().during(Step::Credentials, 5)?;
+    let permitted = credentials.permitted & had;
+    let inheritable = credentials.inheritable & had;
+    let sets = [credentials.effective & permitted, permitted, inheritable];
+    kernel::set_capabilities(sets).during(Step::Credentials, 6)?;
+    let ambient = credentials.ambient & permitted & inheritable;
+    for capability in (0..MOST_CAPABILITIES).filter(|bit| ambient & 1 << bit != 0) {
+        kernel::raise_ambient(capability).during(Step::Credentials, 7)?;
+    }
+    Ok(())
+}
+
+/// Numbers beyond the kernel's last are refused, which says nothing.
+fn drop_bounding(kept: u64) {
+    for capability in (0..MOST_CAPABILITIES).filter(|bit| kept & 1 << bit == 0) {
+        let _ = kernel::prctl(CAPBSET_DROP, capability.into());
+    }
+}
+
+/// Init signals its children, of whatever user, and does nothing else any more.
+pub(super) fn give_up() -> Result<(), Failure> {
+    kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 1)?;
+    let [_, had, _] = kernel::capabilities().during(Step::Credentials, 8)?;
+    let kept = had & 1 << CAP_KILL;
+    drop_bounding(kept);
+    kernel::set_capabilities([kept, kept, 0]).during(Step::Credentials, 9)
+}
