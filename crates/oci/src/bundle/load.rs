@@ -30,8 +30,7 @@ pub(crate) fn load(folder: &Path) -> anyhow::Result<Bundle> {
 fn parse(text: &[u8]) -> anyhow::Result<Spec> {
     let mut unknown = Vec::new();
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let spec: Spec =
-        serde_ignored::deserialize(&mut reader, |path| unknown.push(path.to_string()))?;
+    let spec: Spec = serde_ignored::deserialize(&mut reader, |path| unknown.push(name(&path)))?;
     reader.end()?;
     // Of other systems, which engines write for all.
     unknown.retain(|path| !path.starts_with("windows.") && !path.starts_with("solaris."));
@@ -40,6 +39,11 @@ fn parse(text: &[u8]) -> anyhow::Result<Spec> {
     }
     refuse(&spec)?;
     Ok(spec)
+}
+
+/// As it is written: serde_ignored puts a `?` for each field that may be missing.
+fn name(path: &serde_ignored::Path<'_>) -> String {
+    path.to_string().replace(".?", "")
 }
 
 /// What is known and cannot be had, by its name.

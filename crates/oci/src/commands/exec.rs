@@ -8,7 +8,7 @@ use crate::{
     bundle::{Surroundings, of_process},
     cli::{self, Global},
     console,
-    state::{Folder, State},
+    state::Folder,
 };
 use anyhow::{Context, bail};
 use oci_spec::runtime::{Capability, Process, Spec, User};
@@ -49,7 +49,10 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         processes: None,
     };
     let terminal = has_terminal.then(|| terminal(&process));
-    let entered = container::enter(init_of(&state)?, &plan, terminal, given)?;
+    let keeper = state
+        .keeper
+        .context("policy: cannot exec in a stopped container")?;
+    let entered = container::enter((keeper.pid, &|| keeper.runs()), &plan, terminal, given)?;
     if let (Some(socket), Some(master)) = (&socket, &entered.terminal) {
         console::send(socket, master.as_fd())?;
     }
@@ -63,12 +66,6 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
     let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     let master = entered.terminal.filter(|_| socket.is_none());
     attend(entered.pid, &pidfd, master)
-}
-
-fn init_of(state: &State) -> anyhow::Result<u32> {
-    state
-        .pid()
-        .context("policy: cannot exec in a stopped container")
 }
 
 fn terminal(process: &Process) -> Terminal {

@@ -24,6 +24,7 @@ use rustix::{
     process::{Pid, WaitOptions},
 };
 use std::{
+    collections::VecDeque,
     io::IoSlice,
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -93,11 +94,11 @@ pub fn create(
     let states = [false, true].map(|at_start| creator.state(first.pid, at_start));
     encoder.plan(plan, states)?;
     first.send(&encoder.finish())?;
-    let terminal = loop {
+    let (record, mut fds) = loop {
         match first.hear()? {
-            Some((record, fd)) if record.kind == container::PAUSED => {
+            Some((record, fds)) if record.kind == container::PAUSED => {
                 if record.words[0] == u64::from(pause::CREATED) {
-                    break fd;
+                    break (record, fds);
                 }
                 creator
                     .on_namespaces(first.pid)
@@ -113,7 +114,14 @@ pub fn create(
             None => return Err(ContainerError::Silent),
         }
     };
-    first.let_go(given.processes, terminal)
+    let [_, has_terminal, count, kinds @ ..] = &record.words;
+    let terminal = match has_terminal {
+        0 => None,
+        _ => fds.pop_front(),
+    };
+    let kinds = kinds.get(..*count as usize).unwrap_or(&[]);
+    let namespaces: Vec<_> = kinds.iter().copied().zip(fds).collect();
+    first.let_go(given.processes, &namespaces, terminal)
 }
 
 fn mounts_sysfs(plan: &Plan) -> bool {
@@ -136,6 +144,15 @@ impl First {
         let program =
             keeper::memory_file(sys::CONTAINER_KEEPER).map_err(KeeperError::CreateProgram)?;
         let joined = namespaces.open_joined()?;
+        Self::make_in(program, namespaces, joined, flags)
+    }
+
+    fn make_in(
+        program: OwnedFd,
+        namespaces: &Namespaces,
+        joined: Vec<(u64, OwnedFd)>,
+        flags: u64,
+    ) -> Result<Self, ContainerError> {
         let (control, process) = keeper::spawn(program)?;
         let (channel, inits_end) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -155,10 +172,10 @@ impl First {
             [0, 1, 2],
             "the order of the words"
         );
-        words.extend(namespaces.joined.iter().map(|(kind, _)| kind.flag()));
+        words.extend(joined.iter().map(|(kind, _)| kind));
         let fds: Vec<_> = [inits_end.as_fd()]
             .into_iter()
-            .chain(joined.iter().map(AsFd::as_fd))
+            .chain(joined.iter().map(|(_, namespace)| namespace.as_fd()))
             .collect();
         send(&control, &record_bytes(container::CREATE, &words), &fds)?;
         process.confirm().map_err(KeeperError::Start)?;
@@ -191,6 +208,13 @@ impl First {
         Ok(first)
     }
 
+    /// One that enters the namespaces of a container which is there.
+    pub(super) fn enter(joined: Vec<(u64, OwnedFd)>) -> Result<Self, ContainerError> {
+        let program =
+            keeper::memory_file(sys::CONTAINER_KEEPER).map_err(KeeperError::CreateProgram)?;
+        Self::make_in(program, &Namespaces::default(), joined, container::ENTRANT)
+    }
+
     pub(super) fn send(&self, message: &Encoded<'_>) -> Result<(), ContainerError> {
         let fds = message.fds();
         let mut rest = &message.body[..];
@@ -210,9 +234,9 @@ impl First {
     }
 
     /// What it says next; `None` when it is gone, or has become its program.
-    pub(super) fn hear(&self) -> Result<Option<(wire::Record, Option<OwnedFd>)>, ContainerError> {
+    pub(super) fn hear(&self) -> Result<Option<(wire::Record, VecDeque<OwnedFd>)>, ContainerError> {
         match receive_record(self.channel.as_fd()) {
-            Ok(heard) => Ok(heard.map(|(record, mut fds)| (record, fds.pop_front()))),
+            Ok(heard) => Ok(heard),
             Err(Errno::CONNRESET) => Ok(None),
             Err(errno) => Err(ContainerError::Talk(errno)),
         }
@@ -222,10 +246,22 @@ impl First {
     fn let_go(
         mut self,
         processes: Option<OwnedFd>,
+        namespaces: &[(u64, OwnedFd)],
         terminal: Option<OwnedFd>,
     ) -> Result<Created, ContainerError> {
-        let fds: Vec<_> = processes.iter().map(AsFd::as_fd).collect();
-        send(&self.control, &record_bytes(container::LET_GO, &[]), &fds)?;
+        let namespaces_fds = namespaces.iter().map(|(_, namespace)| namespace.as_fd());
+        let fds: Vec<_> = processes
+            .iter()
+            .map(AsFd::as_fd)
+            .chain(namespaces_fds)
+            .collect();
+        let mut words = vec![processes.is_some().into(), namespaces.len() as u64];
+        words.extend(namespaces.iter().map(|(kind, _)| kind));
+        send(
+            &self.control,
+            &record_bytes(container::LET_GO, &words),
+            &fds,
+        )?;
         let keeper = self.keeper.take().map_or(0, Spawned::leave);
         Ok(Created {
             pid: self.pid,

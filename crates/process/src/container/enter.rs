@@ -4,7 +4,8 @@ use super::{
     ContainerError, Process, Terminal,
     create::{First, Given, failure},
     encode::Encoder,
-    namespaces::Namespaces,
+    namespaces::is_own,
+    start,
 };
 use crate::wire::container;
 use std::os::fd::OwnedFd;
@@ -18,27 +19,29 @@ pub struct Entered {
     pub terminal: Option<OwnedFd>,
 }
 
-/// Starts a process in the namespaces of the process `pid`. It becomes a child of this process.
+/// Starts a process in the container whose keeper has this pid, of which `is_it` is asked as by [`super::start`]. It becomes a
+/// child of this process.
 ///
 /// # Errors
 ///
 /// When the container is gone, or the program cannot be executed.
 pub fn enter(
-    pid: u32,
+    (keeper, is_it): (u32, &dyn Fn() -> bool),
     process: &Process,
     terminal: Option<Terminal>,
     given: Given<'_>,
 ) -> Result<Entered, ContainerError> {
-    let namespaces = Namespaces::of_process(pid)?;
+    let mut joined = start::namespaces(keeper, is_it)?;
+    joined.retain(|(kind, namespace)| !is_own(*kind, namespace));
     let mut encoder = Encoder::new(&given.streams, given.groups);
     encoder.entrant(process, terminal);
     let message = encoder.finish();
-    let first = First::make(&namespaces, container::ENTRANT)?;
+    let first = First::enter(joined)?;
     first.send(&message)?;
     let mut master = None;
     loop {
         match first.hear()? {
-            Some((record, fd)) if record.kind == container::PAUSED => master = fd,
+            Some((record, mut fds)) if record.kind == container::PAUSED => master = fds.pop_front(),
             Some((record, _)) => {
                 let program = process.arguments.first();
                 return Err(failure(&record, None, program.map(String::as_str)));

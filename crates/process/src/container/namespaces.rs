@@ -10,7 +10,7 @@ use std::{
     fmt::Write as _,
     fs,
     os::{fd::OwnedFd, unix::fs::MetadataExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
@@ -106,39 +106,16 @@ impl Namespaces {
         self.made.contains(&kind)
     }
 
-    /// Those of a process that are not this process's.
-    pub(super) fn of_process(pid: u32) -> Result<Self, ContainerError> {
-        let number = |path: &Path| fs::metadata(path).map(|about| about.ino());
-        let mut joined = Vec::new();
-        for kind in Namespace::ALL {
-            let file = kind.file();
-            let theirs = PathBuf::from(format!("/proc/{pid}/ns/{file}"));
-            let own = PathBuf::from(format!("/proc/self/ns/{file}"));
-            // A kernel without that kind has no such file.
-            let (Ok(own), is_there) = (number(&own), number(&theirs)) else {
-                continue;
-            };
-            match is_there {
-                Ok(theirs_number) if theirs_number == own => {}
-                Ok(_) => joined.push((kind, theirs)),
-                Err(_) => return Err(ContainerError::Gone),
-            }
-        }
-        Ok(Self {
-            joined,
-            ..Self::default()
-        })
-    }
-
-    pub(super) fn open_joined(&self) -> Result<Vec<OwnedFd>, ContainerError> {
+    /// Each with its `CLONE_NEW*`.
+    pub(super) fn open_joined(&self) -> Result<Vec<(u64, OwnedFd)>, ContainerError> {
         let open = |(kind, path): &(Namespace, PathBuf)| {
-            rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(
-                |errno| ContainerError::OpenNamespace {
+            rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .map(|namespace| (kind.flag(), namespace))
+                .map_err(|errno| ContainerError::OpenNamespace {
                     kind: kind.file(),
                     path: path.clone(),
                     errno,
-                },
-            )
+                })
         };
         self.joined.iter().map(open).collect()
     }
@@ -172,6 +149,15 @@ impl Namespaces {
             }
         })
     }
+}
+
+/// Whether this process is in it already: a user namespace cannot be entered twice (setns(2)).
+pub(super) fn is_own(kind: u64, namespace: &OwnedFd) -> bool {
+    let own = Namespace::ALL.iter().find(|known| known.flag() == kind);
+    let own = own.and_then(|known| fs::metadata(format!("/proc/self/ns/{}", known.file())).ok());
+    let about = rustix::fs::fstat(namespace);
+    own.zip(about.ok())
+        .is_some_and(|(own, about)| own.ino() == about.st_ino && own.dev() == about.st_dev)
 }
 
 fn mapping(file: &'static str, error: &std::io::Error) -> ContainerError {

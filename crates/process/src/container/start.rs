@@ -1,4 +1,4 @@
-//! Starting a container that waits for it, by whoever may trace its keeper.
+//! What is asked for at the door of a container's keeper, by whoever may trace it.
 
 use super::{
     ContainerError,
@@ -13,7 +13,10 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, sockopt},
     process::{Pid, PidfdFlags, PidfdGetfdFlags},
 };
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    collections::VecDeque,
+    os::fd::{AsFd, OwnedFd},
+};
 
 /// Starts the program of the container whose keeper has this pid. `is_it` is asked once the keeper is held, so that no other
 /// process is taken for it.
@@ -22,6 +25,31 @@ use std::os::fd::{AsFd, OwnedFd};
 ///
 /// When it does not run any more, or its program cannot be executed.
 pub fn start(keeper: u32, is_it: &dyn Fn() -> bool) -> Result<(), ContainerError> {
+    match ask(keeper, is_it, container::START)? {
+        Some((record, _)) if record.kind == container::STARTED => Ok(()),
+        Some((record, _)) => Err(failure(&record, None, None)),
+        None => Err(ContainerError::Gone),
+    }
+}
+
+/// The namespaces that its container is in, each with its `CLONE_NEW*`.
+pub(super) fn namespaces(
+    keeper: u32,
+    is_it: &dyn Fn() -> bool,
+) -> Result<Vec<(u64, OwnedFd)>, ContainerError> {
+    match ask(keeper, is_it, container::NAMESPACES)? {
+        Some((record, fds)) if record.kind == container::NAMESPACES => {
+            Ok(record.words[1..].iter().copied().zip(fds).collect())
+        }
+        _ => Err(ContainerError::Gone),
+    }
+}
+
+fn ask(
+    keeper: u32,
+    is_it: &dyn Fn() -> bool,
+    kind: u64,
+) -> Result<Option<(wire::Record, VecDeque<OwnedFd>)>, ContainerError> {
     let door = door_of(keeper, is_it)?;
     let (session, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -30,20 +58,11 @@ pub fn start(keeper: u32, is_it: &dyn Fn() -> bool) -> Result<(), ContainerError
         None,
     )
     .map_err(ContainerError::Talk)?;
-    send(
-        &door,
-        &record_bytes(container::START, &[]),
-        &[theirs.as_fd()],
-    )?;
+    send(&door, &record_bytes(kind, &[]), &[theirs.as_fd()])?;
     drop(theirs);
-    let heard = match receive_record(session.as_fd()) {
+    match receive_record(session.as_fd()) {
         Err(Errno::CONNRESET) => Ok(None),
         heard => heard.map_err(ContainerError::Talk),
-    };
-    match heard? {
-        Some((record, _)) if record.kind == container::STARTED => Ok(()),
-        Some((record, _)) => Err(failure(&record, None, None)),
-        None => Err(ContainerError::Gone),
     }
 }
 

@@ -10,20 +10,24 @@
 /// Make the namespaces and their first process. Words: see [`create`]. Descriptors: its channel; namespaces to join, in
 /// the order in which they are entered.
 pub const CREATE: u64 = 96;
-/// Whoever created the container leaves. Descriptors: the `cgroup.procs` file of what has no PID 1 that would end the rest, if any.
+/// Whoever created the container leaves. Words: 1 if the first descriptor is a `cgroup.procs` file, for what has no PID 1 that would
+/// end the rest; how many namespaces follow, and their `CLONE_NEW*` each. Descriptors: these.
 pub const LET_GO: u64 = 97;
 /// Go on after a [`PAUSED`].
 pub const GO_ON: u64 = 98;
 /// At the door: start the program. Descriptor: a session.
 pub const START: u64 = 99;
+/// At the door: which namespaces is it in? Descriptor: a session, on which a record of the same kind answers. Words: how many, and
+/// their `CLONE_NEW*` each. Descriptors: they.
+pub const NAMESPACES: u64 = 100;
 
 /// The first process exists. Words: its pid on the host, that of who made it, which is to be waited for. Descriptor: a pidfd of
 /// the first.
 pub const CREATED: u64 = 112;
 /// A step failed. Words: a number of [`Step`], which of its kind, the kernel's answer.
 pub const FAILED: u64 = 113;
-/// Instructions up to an [`op::PAUSE`] are carried out. Words: which. Descriptor, before the start: the container's terminal, if it has
-/// one.
+/// Instructions up to an [`op::PAUSE`] are carried out. Words: which; before the start also 1 if there is a terminal, how many
+/// namespaces it is in, and their `CLONE_NEW*` each. Descriptors: these.
 pub const PAUSED: u64 = 114;
 /// The program runs.
 pub const STARTED: u64 = 115;

@@ -63,8 +63,12 @@ fn copy_folder(from: Fd, to: Fd, depth: u32) -> kernel::Result<()> {
     kernel::set_mode(to, c!("."), u32::from(about.mode & !S_IFMT))
 }
 
+/// Of who is mapped. Others are nobody inside, and the copy is the container's root's.
 fn keep_owner(at: Fd, path: CStr, about: &kernel::Statx) -> kernel::Result<()> {
-    kernel::set_owner(at, path, about.uid, about.gid)
+    match kernel::set_owner(at, path, about.uid, about.gid) {
+        Err(errno) if errno == Errno::INVAL => Ok(()),
+        outcome => outcome,
+    }
 }
 
 fn copy_one(from: Fd, to: Fd, name: CStr, depth: u32) -> kernel::Result<()> {

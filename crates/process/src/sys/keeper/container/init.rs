@@ -3,8 +3,9 @@
 //! As PID 1 it is nobody's to end from inside. Signals that it gets from outside are the program's; its end is the program's.
 
 use super::{
-    During, Failure, KEEPER, confine, failed, guest, hook, message::Setup, readable, record,
-    record_from, root, send_record, terminal,
+    During, Failure, KEEPER, confine, failed, guest, hook,
+    message::{MOST_NAMESPACES, Setup},
+    readable, record, record_from, root, send_record, terminal,
 };
 use crate::{
     kernel,
@@ -111,8 +112,7 @@ fn settle(channel: Fd, gate: [Fd; 2], sysfs: Option<Fd>) -> kernel::Result<()> {
     }
     kernel::close_from(last + 1)?;
     kernel::set_name(kernel::c!("palisade-init"));
-    // Nobody in the container looks into it, whatever capabilities it has there: its memory belongs to the keeper's namespace.
-    kernel::prctl(SET_DUMPABLE, 0)
+    Ok(())
 }
 
 /// From the message to a running program.
@@ -123,7 +123,10 @@ fn begin(init: &mut Init, has_sysfs: bool, has_own_ids: bool) -> Result<i32, Fai
     if has_own_ids {
         // As whom nobody is mapped there are no rights on files.
         kernel::set_ids(0, 0).during(Step::SetIds, 0)?;
-        kernel::prctl(SET_DUMPABLE, 0).during(Step::SetIds, 1)?;
+    }
+    if init.is_entrant {
+        // There are processes around it already (CVE-2016-9962).
+        hide()?;
     }
     if !init.is_entrant {
         kernel::set_session().during(Step::Session, 0)?;
@@ -134,6 +137,7 @@ fn begin(init: &mut Init, has_sysfs: bool, has_own_ids: bool) -> Result<i32, Fai
     // Modes in the message are meant as written.
     kernel::clear_umask();
     perform(message, init, &mut setup)?;
+    hide()?;
     if init.is_entrant {
         return Err(guest::become_program(&mut setup));
     }
@@ -150,6 +154,12 @@ fn begin(init: &mut Init, has_sysfs: bool, has_own_ids: bool) -> Result<i32, Fai
     }
     confine::give_up()?;
     Ok(pid)
+}
+
+/// Nobody in the container looks into this process, whatever capabilities it has there: its memory belongs to the keeper's user
+/// namespace. Not before somebody is there: until then its own files in `/proc` are its own.
+fn hide() -> Result<(), Failure> {
+    kernel::prctl(SET_DUMPABLE, 0).during(Step::SetIds, 1)
 }
 
 /// Carries out every instruction, in the order of the message. A step is told by how many of its kind came before.
@@ -195,7 +205,10 @@ fn perform_one(
             kernel::set_domain_name(name).during(Step::HostName, 1)
         }
         op::PAUSE => pause(reader, init, setup),
-        op::HOOK => hook::run(reader, setup, item),
+        op::HOOK => {
+            hide()?;
+            hook::run(reader, setup, item)
+        }
         op::TERMINAL => terminal::open(reader, setup),
         op::OOM_SCORE => {
             let text = reader.bytes().during(Step::Decode, 8)?;
@@ -262,12 +275,25 @@ fn write_file(path: kernel::CStr, text: &[u8]) -> kernel::Result<()> {
 /// Tells that this is done so far, and waits until somebody says to go on.
 fn pause(reader: &mut Reader, init: &mut Init, setup: &mut Setup) -> Result<(), Failure> {
     let which = reader.u32().during(Step::Decode, 8)?;
-    let terminal = setup.terminal.as_mut().filter(|_| which == pause::CREATED);
-    let master = terminal.and_then(|terminal| terminal.master.take());
-    let paused = record(container::PAUSED, &[which.into()]);
-    send_record(CHANNEL, &paused, master.as_slice());
-    if let Some(master) = master {
-        kernel::close(master);
+    let mut words = [0; 3 + MOST_NAMESPACES];
+    let mut fds = [-1; 1 + MOST_NAMESPACES];
+    let mut count = 0;
+    words[0] = which.into();
+    if which == pause::CREATED {
+        let terminal = setup.terminal.as_mut();
+        if let Some(master) = terminal.and_then(|terminal| terminal.master.take()) {
+            (words[1], fds[0], count) = (1, master, 1);
+        }
+        for (kind, namespace) in setup.namespaces.take().iter() {
+            words[3 + words[2] as usize] = kind;
+            words[2] += 1;
+            fds[count] = namespace;
+            count += 1;
+        }
+    }
+    send_record(CHANNEL, &record(container::PAUSED, &words), &fds[..count]);
+    for fd in &fds[..count] {
+        kernel::close(*fd);
     }
     match which {
         pause::CREATED => {

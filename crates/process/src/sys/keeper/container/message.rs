@@ -15,11 +15,16 @@ const MOST_FILTERS: usize = 4;
 /// Most labels: of a security module each.
 const MOST_LABELS: usize = 4;
 
+/// Kinds of namespaces that there are.
+pub(super) const MOST_NAMESPACES: usize = 8;
+
 /// What is kept for the program's own process, and on the way there.
 pub(super) struct Setup {
     pub(super) root: Option<Fd>,
     /// The container's own `devpts`.
     pub(super) devpts: Option<Fd>,
+    /// The namespaces that this process is in, by their kind.
+    pub(super) namespaces: List<(u64, Fd), MOST_NAMESPACES>,
     /// `/sys` of a network that is somebody else's.
     pub(super) sysfs: Option<Fd>,
     pub(super) terminal: Option<Terminal>,
@@ -94,6 +99,10 @@ impl<T: Copy, const MOST: usize> List<T, MOST> {
         Ok(())
     }
 
+    pub(super) fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::new())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
         self.all.iter().flatten().copied()
     }
@@ -104,6 +113,7 @@ impl Setup {
         Self {
             root: None,
             devpts: None,
+            namespaces: List::new(),
             sysfs: None,
             terminal: None,
             program: None,

@@ -19,6 +19,7 @@ use crate::{
     },
 };
 use kernel::{Errno, Fd, POLLIN, PollFd};
+use message::MOST_NAMESPACES;
 
 /// The control socket, as whoever creates the container arranged it.
 const CONTROL: Fd = 0;
@@ -57,6 +58,9 @@ struct Kept {
     gate: Fd,
     /// Where its processes are listed, if its end is not theirs.
     processes: Option<Fd>,
+    /// What it is in: how many, and of which kinds.
+    kinds: [u64; 1 + MOST_NAMESPACES],
+    namespaces: [Fd; MOST_NAMESPACES],
     /// Whoever created it has left.
     is_let_go: bool,
 }
@@ -82,7 +86,12 @@ pub(crate) fn serve(title: Title) -> ! {
         if fds[2].revents != 0 {
             pass_on(door, kept.as_ref());
         }
-        if fds[1].revents != 0 || (fds[0].revents != 0 && !answer(&mut kept, title)) {
+        // What was said comes before that nobody says any more.
+        let is_deserted = match fds[0].revents {
+            0 => fds[1].revents != 0,
+            _ => !answer(&mut kept, title),
+        };
+        if is_deserted {
             end(kept);
         }
     }
@@ -103,7 +112,7 @@ fn open_door() -> kernel::Result<Fd> {
     Ok(wire::DOOR_INSIDE)
 }
 
-/// Hands a request to the first process. Who asked hears that the session is closed, where that does not take it.
+/// Answers a request, or hands it to the first process. Who asked hears that the session is closed, where that does not take it.
 fn pass_on(door: Fd, kept: Option<&Kept>) {
     let mut buffer = [0; wire::RECORD_BYTES];
     let mut fds = [-1; wire::MAX_FDS];
@@ -111,7 +120,14 @@ fn pass_on(door: Fd, kept: Option<&Kept>) {
         return;
     };
     if let (Some(kept), [session]) = (kept, &fds[..count]) {
-        let _ = kernel::send_at_once(kept.gate, &buffer[..length], &[*session]);
+        let request = record_from(&buffer[..length]);
+        if request.is_some_and(|request| request.kind == container::NAMESPACES) {
+            let said = record(container::NAMESPACES, &kept.kinds);
+            let namespaces = &kept.namespaces[..kept.kinds[0] as usize];
+            let _ = kernel::send_at_once(*session, record_bytes(&said), namespaces);
+        } else {
+            let _ = kernel::send_at_once(kept.gate, &buffer[..length], &[*session]);
+        }
     }
     fds[..count].iter().for_each(|fd| kernel::close(*fd));
 }
@@ -149,7 +165,18 @@ fn answer(kept: &mut Option<Kept>, title: Title) -> bool {
         container::LET_GO => {
             let Some(kept) = kept else { return false };
             kept.is_let_go = true;
-            kept.processes = fds.first().copied();
+            let [has_processes, count, kinds @ ..] = &request.words;
+            let mut fds = fds.iter().copied();
+            kept.processes = match has_processes {
+                0 => None,
+                _ => fds.next(),
+            };
+            let places = kept.namespaces.iter_mut().zip(fds).zip(kinds);
+            for ((place, fd), kind) in places.take(*count as usize) {
+                *place = fd;
+                kept.kinds[1 + kept.kinds[0] as usize] = *kind;
+                kept.kinds[0] += 1;
+            }
             kernel::close(CONTROL);
             true
         }

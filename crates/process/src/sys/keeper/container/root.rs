@@ -387,8 +387,9 @@ pub(super) fn set_attributes(reader: &mut Reader, setup: &Setup) -> Result<(), F
 }
 
 /// Lets the host's files go.
-pub(super) fn enter(reader: &mut Reader, setup: &Setup) -> Result<(), Failure> {
+pub(super) fn enter(reader: &mut Reader, setup: &mut Setup) -> Result<(), Failure> {
     let without_pivot = reader.u32().during(Step::Decode, 21)? != 0;
+    open_namespaces(setup).during(Step::EnterRoot, 5)?;
     kernel::change_directory_fd(root_of(setup)?).during(Step::EnterRoot, 0)?;
     if without_pivot {
         // All of the image's mounts lie on top of the host's root already; this makes them what `/` is.
@@ -398,4 +399,24 @@ pub(super) fn enter(reader: &mut Reader, setup: &Setup) -> Result<(), Failure> {
         kernel::detach_here().during(Step::EnterRoot, 2)?;
     }
     kernel::change_directory(c!("/")).during(Step::EnterRoot, 3)
+}
+
+/// For who enters the container later, and may not open them: this process's files in `/proc` will be root's. An older kernel
+/// lacks some.
+fn open_namespaces(setup: &mut Setup) -> kernel::Result<()> {
+    let all = [
+        (kernel::CLONE_NEWUSER, c!("/proc/self/ns/user")),
+        (kernel::CLONE_NEWCGROUP, c!("/proc/self/ns/cgroup")),
+        (kernel::CLONE_NEWIPC, c!("/proc/self/ns/ipc")),
+        (kernel::CLONE_NEWUTS, c!("/proc/self/ns/uts")),
+        (kernel::CLONE_NEWNET, c!("/proc/self/ns/net")),
+        (kernel::CLONE_NEWPID, c!("/proc/self/ns/pid")),
+        (kernel::CLONE_NEWNS, c!("/proc/self/ns/mnt")),
+    ];
+    for (kind, path) in all {
+        if let Ok(namespace) = kernel::open(kernel::AT_FDCWD, path, 0, 0) {
+            setup.namespaces.push((kind, namespace))?;
+        }
+    }
+    Ok(())
 }

@@ -29,6 +29,8 @@ pub(super) fn make(request: &Record, fds: &[Fd], title: Title) -> Result<(Kept, 
                 pidfd,
                 gate: gate[1],
                 processes: None,
+                kinds: [0; _],
+                namespaces: [-1; _],
                 is_let_go: false,
             };
             Ok((kept, record(container::CREATED, &[first, pid as u64])))

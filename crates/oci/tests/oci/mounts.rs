@@ -1,0 +1,113 @@
+//! What a container sees of files.
+
+use super::fixture::{Bundle, users};
+use serde_json::json;
+use std::fs;
+
+#[test]
+fn mounts_have_what_their_options_say() {
+    for user in users() {
+        let mut bundle = Bundle::new(
+            user,
+            "cat /given/file; echo more > /given/file; touch /usr/x; mount | grep -E ' on /(memory|given) '",
+        );
+        let given = bundle.path().join("given");
+        fs::create_dir(&given).unwrap();
+        fs::write(given.join("file"), "given\n").unwrap();
+        bundle
+            .mount(json!({ "destination": "/given", "source": given, "options": ["bind", "ro", "nosuid"] }))
+            .mount(json!({
+                "destination": "/memory", "type": "tmpfs", "source": "tmpfs",
+                "options": ["nodev", "noexec", "size=1m"],
+            }));
+        let outcome = bundle.run();
+        assert!(
+            outcome.stdout.starts_with("given\n"),
+            "{user:?}: {outcome:?}"
+        );
+        assert!(outcome.stdout.contains("ro,nosuid"), "{outcome:?}");
+        assert!(outcome.stdout.contains("nodev,noexec"), "{outcome:?}");
+        assert!(outcome.stdout.contains("size=1024k"), "{outcome:?}");
+        assert_eq!(
+            outcome.stderr.matches("Read-only file system").count(),
+            2,
+            "{outcome:?}"
+        );
+        assert_eq!(fs::read_to_string(given.join("file")).unwrap(), "given\n");
+    }
+}
+
+#[test]
+fn a_root_can_be_read_only() {
+    for user in users() {
+        let mut bundle = Bundle::new(user, "touch /x; echo in > /memory/x && cat /memory/x");
+        bundle.config["root"]["readonly"] = json!(true);
+        bundle.mount(json!({ "destination": "/memory", "type": "tmpfs", "source": "tmpfs" }));
+        let outcome = bundle.run();
+        assert_eq!(outcome.stdout, "in\n", "{user:?}: {outcome:?}");
+        assert!(
+            outcome.stderr.contains("Read-only file system"),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn a_file_system_in_memory_can_begin_with_the_images_files() {
+    for user in users() {
+        let mut bundle = Bundle::new(
+            user,
+            "cd /filled; ls -R; cat below/file; readlink link; stat -c %a below",
+        );
+        let filled = bundle.rootfs().join("filled");
+        fs::create_dir_all(filled.join("below")).unwrap();
+        fs::write(filled.join("below/file"), "of the image\n").unwrap();
+        std::os::unix::fs::symlink("/elsewhere", filled.join("link")).unwrap();
+        bundle.mount(json!({
+            "destination": "/filled", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"],
+        }));
+        let said = bundle.run().succeeded();
+        assert_eq!(
+            said, ".:\nbelow\nlink\n\n./below:\nfile\nof the image\n/elsewhere\n755\n",
+            "{user:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_masked_is_empty_and_what_is_read_only_stays() {
+    for user in users() {
+        let mut bundle = Bundle::new(
+            user,
+            "cat /work/secret; ls /work/folder; echo x > /work/kept; cat /work/kept",
+        );
+        let work = bundle.rootfs().join("work");
+        fs::write(work.join("secret"), "secret").unwrap();
+        fs::write(work.join("kept"), "kept\n").unwrap();
+        fs::create_dir(work.join("folder")).unwrap();
+        fs::write(work.join("folder/secret"), "secret").unwrap();
+        bundle.config["linux"]["maskedPaths"] = json!(["/work/secret", "/work/folder", "/nosuch"]);
+        bundle.config["linux"]["readonlyPaths"] = json!(["/work/kept", "/nosuch"]);
+        let outcome = bundle.run();
+        assert_eq!(outcome.stdout, "kept\n", "{user:?}: {outcome:?}");
+        assert!(
+            outcome.stderr.contains("Read-only file system"),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn every_container_has_its_devices() {
+    for user in users() {
+        let bundle = Bundle::new(
+            user,
+            "for d in null zero full random urandom tty; do test -c /dev/$d || echo no $d; done; readlink /dev/ptmx /dev/fd; echo x > /dev/null; head -c 1 /dev/zero | wc -c",
+        );
+        assert_eq!(
+            bundle.run().succeeded(),
+            "pts/ptmx\n/proc/self/fd\n1\n",
+            "{user:?}"
+        );
+    }
+}

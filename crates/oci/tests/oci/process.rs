@@ -1,0 +1,164 @@
+//! As whom and with what a program runs.
+
+use super::fixture::{Bundle, User, is_root, users};
+use serde_json::json;
+
+/// A line of `/proc/self/status`.
+fn line<'a>(status: &'a str, name: &str) -> &'a str {
+    let mut lines = status.lines();
+    let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    found.map_or("", str::trim)
+}
+
+#[test]
+fn nothing_is_given_that_was_not_asked_for() {
+    for user in users() {
+        let bundle = Bundle::new(user, "cat /proc/self/status; env; umask; ls /proc/self/fd");
+        let said = bundle.run().succeeded();
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert_eq!(line(&said, set), "0000000000000000", "{user:?} {set}");
+        }
+        assert_eq!(line(&said, "NoNewPrivs"), "1");
+        assert_eq!(line(&said, "Seccomp"), "2");
+        assert!(said.contains("\n0022\n"), "{said}");
+        // Those of `ls` itself are four.
+        assert!(said.ends_with("0\n1\n2\n3\n"), "{said}");
+        for variable in ["PATH=/usr/bin:/bin", "TERM=xterm", "HOME=/"] {
+            assert!(
+                said.lines().any(|line| line == variable),
+                "{variable}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn users_groups_and_capabilities_are_the_images() {
+    if !is_root() {
+        return;
+    }
+    let mut bundle = Bundle::new(User::Root, "cat /proc/self/status; umask");
+    bundle.config["process"]["user"] =
+        json!({ "uid": 1234, "gid": 2345, "additionalGids": [7, 8], "umask": 7 });
+    let set = json!(["CAP_CHOWN", "CAP_NET_BIND_SERVICE"]);
+    bundle.config["process"]["capabilities"] = json!({
+        "bounding": set, "effective": set, "permitted": set, "inheritable": set, "ambient": set,
+    });
+    bundle.config["process"]["noNewPrivileges"] = json!(false);
+    let said = bundle.run().succeeded();
+    assert_eq!(line(&said, "Uid"), "1234\t1234\t1234\t1234");
+    assert_eq!(line(&said, "Gid"), "2345\t2345\t2345\t2345");
+    assert_eq!(line(&said, "Groups"), "7 8");
+    assert_eq!(line(&said, "NoNewPrivs"), "0");
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(line(&said, set), "0000000000000401", "{set}");
+    }
+    assert!(said.contains("\n0007\n"), "{said}");
+}
+
+#[test]
+fn a_user_namespace_has_its_own_root() {
+    if !is_root() {
+        return;
+    }
+    let mut bundle = Bundle::new(
+        User::Root,
+        "cat /proc/self/uid_map; stat -c %u /work /dev/null",
+    );
+    let mapping = json!([{ "containerID": 0, "hostID": 100000, "size": 65536 }]);
+    bundle.config["linux"]["uidMappings"] = mapping.clone();
+    bundle.config["linux"]["gidMappings"] = mapping;
+    let namespaces = &mut bundle.config["linux"]["namespaces"];
+    namespaces
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "type": "user" }));
+    let said = bundle.run().succeeded();
+    let words: Vec<_> = said.split_ascii_whitespace().collect();
+    // Files of the host's root are nobody's inside.
+    assert_eq!(words, ["0", "100000", "65536", "65534", "65534"], "{said}");
+}
+
+#[test]
+fn limits_and_scores_hold() {
+    for user in users() {
+        let mut bundle = Bundle::new(user, "ulimit -n; ulimit -Hn; cat /proc/self/oom_score_adj");
+        bundle.config["process"]["rlimits"] =
+            json!([{ "type": "RLIMIT_NOFILE", "soft": 100, "hard": 200 }]);
+        bundle.config["process"]["oomScoreAdj"] = json!(500);
+        assert_eq!(bundle.run().succeeded(), "100\n200\n500\n", "{user:?}");
+    }
+}
+
+#[test]
+fn the_working_directory_is_made_and_entered() {
+    for user in users() {
+        let mut bundle = Bundle::new(user, "pwd");
+        bundle.config["process"]["cwd"] = json!("/work/a/b");
+        assert_eq!(bundle.run().succeeded(), "/work/a/b\n");
+    }
+}
+
+#[test]
+fn settings_are_the_namespaces_own() {
+    let before = std::fs::read_to_string("/proc/sys/kernel/msgmax").unwrap();
+    for user in users() {
+        let mut bundle = Bundle::new(
+            user,
+            "cat /proc/sys/kernel/msgmax; echo 1 > /proc/sys/kernel/msgmax",
+        );
+        bundle.config["linux"]["sysctl"] = json!({ "kernel.msgmax": "4242" });
+        let outcome = bundle.run();
+        assert_eq!(outcome.stdout, "4242\n", "{user:?}: {outcome:?}");
+        assert!(
+            outcome.stderr.contains("Read-only file system"),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(
+        std::fs::read_to_string("/proc/sys/kernel/msgmax").unwrap(),
+        before
+    );
+}
+
+#[test]
+fn the_engines_filter_and_palisades_hold_together() {
+    // mkdir is refused by what the engine asks for, keyctl whatever it asks for.
+    let script = "mkdir /work/made; python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); print(l.syscall(250, 0, 0), ctypes.get_errno())'";
+    for user in users() {
+        let mut bundle = Bundle::new(user, script);
+        bundle.config["linux"]["seccomp"] = json!({
+            "defaultAction": "SCMP_ACT_ALLOW",
+            "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"],
+            "syscalls": [{ "names": ["mkdir", "mkdirat", "nosuch"], "action": "SCMP_ACT_ERRNO", "errnoRet": 28 }],
+        });
+        let outcome = bundle.run();
+        assert!(
+            outcome.stderr.contains("No space left on device"),
+            "{outcome:?}"
+        );
+        assert_eq!(outcome.stdout, "-1 1\n", "{outcome:?}");
+    }
+}
+
+#[test]
+fn conditions_of_a_filter_are_understood() {
+    let script =
+        "for mode in 700 701 755; do mkdir -m $mode /work/$mode 2>/dev/null && echo $mode; done; :";
+    for user in users() {
+        let mut bundle = Bundle::new(user, script);
+        bundle.config["process"]["user"]["umask"] = json!(0);
+        let rule = |op: &str, value: u64| {
+            json!({
+                "names": ["mkdir"], "action": "SCMP_ACT_ERRNO",
+                "args": [{ "index": 1, "op": op, "value": value }],
+            })
+        };
+        // 0o701 and above.
+        bundle.config["linux"]["seccomp"] = json!({
+            "defaultAction": "SCMP_ACT_ALLOW",
+            "syscalls": [rule("SCMP_CMP_GT", 0o700)],
+        });
+        assert_eq!(bundle.run().succeeded(), "700\n");
+    }
+}
