@@ -17,7 +17,7 @@ built = $${CARGO_TARGET_DIR:-target}/$(host)
 # Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
 # The compiler has a profile of its own, and so a folder: Cargo.toml says why.
 define build
-cargo build --release --locked --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --bins && \
+cargo build --release --locked --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --package palisade-oci --bins && \
 	cargo build --profile compiler --locked --package palisade-compiler && \
 	install "$(built)/compiler/palisade-compiler" "$(built)/release/" && \
 	tools/no-compiler "$(built)/release"

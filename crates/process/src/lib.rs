@@ -35,6 +35,7 @@
 //! |---|---|
 //! | `wall` | the [`palisade_wall::Wall`] |
 //! | `launch` | carries a plan out: from a parked domain to a running guest |
+//! | [`container`] | containers of engines: created, started and entered |
 //! | [`running`] | domains that run, for who did not start them: finding, ending, entering |
 //! | `domain` | a running guest and its report |
 //! | `held` | what a domain has on the host while it lives |

@@ -6,6 +6,7 @@
 mod devices;
 mod place;
 mod settings;
+mod systemd;
 mod usage;
 mod v1;
 mod v2;
@@ -47,6 +48,18 @@ pub(crate) struct Group {
 pub(crate) struct Groups {
     pub(crate) version: Version,
     pub(crate) all: Vec<Group>,
+    /// The unit of systemd's that they are, if it makes them.
+    #[serde(default)]
+    pub(crate) unit: Option<Unit>,
+}
+
+/// A transient unit (org.freedesktop.systemd1).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unit {
+    pub(crate) name: String,
+    pub(crate) slice: String,
+    /// Of the user's own instance.
+    pub(crate) of_user: bool,
 }
 
 /// How long a group may take to be empty once its processes have ended.
@@ -56,6 +69,22 @@ impl Groups {
     /// Where the engine's path leads.
     pub(crate) fn plan(path: Option<&Path>, id: &str) -> anyhow::Result<Self> {
         place::find(path, id)
+    }
+
+    /// The same where systemd makes them: `SLICE:PREFIX:NAME`.
+    pub(crate) fn plan_unit(path: Option<&Path>, id: &str, of_user: bool) -> anyhow::Result<Self> {
+        let unit = systemd::unit(path, id, of_user)?;
+        let mut groups = place::find(Some(&systemd::place(&unit)?), id)?;
+        groups.unit = Some(unit);
+        Ok(groups)
+    }
+
+    /// Has systemd make them around a process. What they hold is set by [`Groups::make`] then.
+    pub(crate) fn adopt(&self, pid: u32) -> anyhow::Result<()> {
+        match &self.unit {
+            Some(unit) => systemd::start(unit, pid, &self.all, PATIENCE),
+            None => Ok(()),
+        }
     }
 
     /// Makes them, and sets what the engine asks for. An ordinary user does without those that nobody lets him make, unless
@@ -249,6 +278,9 @@ impl Groups {
                 bail!("host: processes of the container do not end");
             }
             wait_a_moment();
+        }
+        if let Some(unit) = &self.unit {
+            systemd::stop(unit);
         }
         for group in &self.all {
             remove_tree(&group.folder, began + PATIENCE)?;

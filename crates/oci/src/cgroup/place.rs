@@ -57,6 +57,7 @@ pub(super) fn find(path: Option<&Path>, id: &str) -> anyhow::Result<Groups> {
             version
         },
         all,
+        unit: None,
     })
 }
 

@@ -45,12 +45,26 @@ pub(super) struct Asked<'a> {
 struct Engine<'a> {
     state: &'a State,
     bundle: &'a Bundle,
+    lenient: bool,
 }
 
 impl Creator for Engine<'_> {
     fn state(&self, pid: u32, at_start: bool) -> String {
         let status = if at_start { "created" } else { "creating" };
         self.state.document(status, Some(pid)).to_string()
+    }
+
+    fn on_first(&mut self, pid: u32) -> Result<(), String> {
+        let mut groups = self.state.groups.clone();
+        if groups.unit.is_none() {
+            return Ok(());
+        }
+        let linux = self.bundle.spec.linux().as_ref();
+        let resources = linux.and_then(|linux| linux.resources().as_ref());
+        groups
+            .adopt(pid)
+            .and_then(|()| groups.make(resources, self.lenient))
+            .map_err(|error| format!("{error:#}"))
     }
 
     fn on_namespaces(&mut self, pid: u32) -> Result<(), String> {
@@ -93,11 +107,8 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>) -> anyhow::Result<Creat
     let lenient = is_lenient(global);
     let linux = spec.linux().as_ref().context("policy: there is no linux")?;
     let path = linux.cgroups_path().as_deref();
-    let mut groups = match global.systemd_cgroup {
-        true => bail!(
-            "policy: --systemd-cgroup: groups made by systemd are not supported: have the engine make them in the file system \
-             (podman: --cgroup-manager cgroupfs; containerd: SystemdCgroup = false)"
-        ),
+    let groups = match global.systemd_cgroup {
+        true => Groups::plan_unit(path, asked.id, !surroundings.is_initial_root)?,
         false => Groups::plan(path, asked.id)?,
     };
     let making = Making {
@@ -114,9 +125,13 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>) -> anyhow::Result<Creat
         .is_some_and(|process| process.terminal().unwrap_or(false));
     let socket = console_socket(asked, terminal)?;
     let folder = Folder::make(global, asked.id)?;
+    let mut groups = groups;
     let made = (|| {
         folder.keep_config(&bundle.text)?;
-        groups.make(linux.resources().as_ref(), lenient)?;
+        // What systemd makes it makes around a process.
+        if groups.unit.is_none() {
+            groups.make(linux.resources().as_ref(), lenient)?;
+        }
         // Without those that nobody lets it make.
         let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
         let mut state = State {
@@ -130,7 +145,7 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>) -> anyhow::Result<Creat
             annotations: spec.annotations().clone().unwrap_or_default(),
         };
         folder.write(&state)?;
-        let created = make(&bundle, &planned, &groups, asked, &state)?;
+        let created = make(&bundle, &planned, asked, &state, lenient)?;
         state.init = Identity::of(created.pid);
         state.keeper = Identity::of(created.keeper);
         folder.write(&state)?;
@@ -166,21 +181,28 @@ fn console_socket(asked: &Asked<'_>, terminal: bool) -> anyhow::Result<Option<Ow
 fn make(
     bundle: &Bundle,
     plan: &Plan,
-    groups: &Groups,
     asked: &Asked<'_>,
     state: &State,
+    lenient: bool,
 ) -> anyhow::Result<Created> {
+    let groups = &state.groups;
     let preserved = preserved(asked.making.preserve_fds)?;
-    let processes = groups.processes_file().map(|path| {
+    let is_made = groups.unit.is_none();
+    let processes = groups.processes_file().filter(|_| is_made).map(|path| {
         rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .with_context(|| format!("host: cannot open {path:?}"))
     });
     let given = Given {
         streams: streams(&preserved),
-        groups: groups.open()?,
+        // Systemd has put the process there itself.
+        groups: if is_made { groups.open()? } else { Vec::new() },
         processes: processes.transpose()?,
     };
-    let mut engine = Engine { state, bundle };
+    let mut engine = Engine {
+        state,
+        bundle,
+        lenient,
+    };
     Ok(container::create(plan, given, &mut engine)?)
 }
 

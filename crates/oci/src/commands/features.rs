@@ -28,8 +28,8 @@ pub(super) fn document() -> Value {
             "cgroup": {
                 "v1": true,
                 "v2": true,
-                "systemd": false,
-                "systemdUser": false,
+                "systemd": true,
+                "systemdUser": true,
                 "rdma": true,
             },
             "seccomp": {

@@ -46,6 +46,13 @@ pub trait Creator {
     /// What the specification calls the container's state, for hooks: of its first process, before the start or at it.
     fn state(&self, pid: u32, at_start: bool) -> String;
 
+    /// Its first process is there, and does nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// With what keeps it from going on.
+    fn on_first(&mut self, pid: u32) -> Result<(), String>;
+
     /// Its namespaces are there, and its root is not yet the root.
     ///
     /// # Errors
@@ -90,6 +97,9 @@ pub fn create(
         flags |= container::WITH_SYSFS;
     }
     let first = First::make(&plan.namespaces, flags)?;
+    creator
+        .on_first(first.pid)
+        .map_err(ContainerError::Paused)?;
     let mut encoder = Encoder::new(&given.streams, given.groups);
     let states = [false, true].map(|at_start| creator.state(first.pid, at_start));
     encoder.plan(plan, states)?;
