@@ -1,5 +1,6 @@
 //! Hooks that run outside: programs of the engine's, which get the container's state on stdin.
 
+use crate::log::Log;
 use anyhow::{Context, bail};
 use oci_spec::runtime::Hook;
 use rustix::{
@@ -27,6 +28,25 @@ pub(crate) fn run(
             .with_context(|| format!("policy: the {kind} hook {:?}", hook.path()))?;
     }
     Ok(())
+}
+
+/// Runs them all: the container is there, or gone, whatever they say. What failed is told.
+pub(crate) fn run_all(
+    kind: &str,
+    hooks: Option<&Vec<Hook>>,
+    state: &serde_json::Value,
+    bundle: &Path,
+    log: &Log,
+) {
+    let document = state.to_string();
+    for hook in hooks.into_iter().flatten() {
+        if let Err(error) = run_one(hook, &document, bundle) {
+            log.warning(&format!(
+                "policy: the {kind} hook {:?}: {error:#}",
+                hook.path()
+            ));
+        }
+    }
 }
 
 fn run_one(hook: &Hook, state: &str, bundle: &Path) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Where errors go: to stderr, and to the file that the engine reads them from.
+//! Where errors and warnings go: to stderr, and to the file that the engine reads them from.
 
 use crate::cli::{Global, LogFormat};
 use std::{fs::File, io::Write as _, path::PathBuf};
@@ -20,6 +20,20 @@ impl Log {
     /// Tells what went wrong. Without anybody who reads it there is nobody left to tell.
     pub(crate) fn error(&self, message: &str) {
         let _ = writeln!(std::io::stderr(), "palisade-oci: {message}");
+        self.write("error", message);
+    }
+
+    /// Tells what is not as somebody may think. An engine reads it from its file; without one it is for whoever looks.
+    pub(crate) fn warning(&self, message: &str) {
+        match self.file {
+            Some(_) => self.write("warning", message),
+            None => {
+                let _ = writeln!(std::io::stderr(), "palisade-oci: warning: {message}");
+            }
+        }
+    }
+
+    fn write(&self, level: &str, message: &str) {
         let Some(path) = &self.file else { return };
         let Ok(mut file) = File::options().append(true).create(true).open(path) else {
             return;
@@ -27,11 +41,11 @@ impl Log {
         let time = jiff::Timestamp::now().to_string();
         let line = match self.format {
             LogFormat::Json => {
-                serde_json::json!({ "level": "error", "msg": message, "time": time }).to_string()
+                serde_json::json!({ "level": level, "msg": message, "time": time }).to_string()
             }
             LogFormat::Text => {
                 let message = serde_json::Value::from(message);
-                format!("time=\"{time}\" level=error msg={message}")
+                format!("time=\"{time}\" level={level} msg={message}")
             }
         };
         let _ = writeln!(file, "{line}");

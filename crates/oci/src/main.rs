@@ -24,7 +24,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let log = log::Log::new(&cli.global);
-    match commands::run(&cli) {
+    match commands::run(&cli, &log) {
         Ok(code) => code,
         Err(error) => {
             log.error(&format!("{error:#}"));

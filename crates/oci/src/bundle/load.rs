@@ -1,5 +1,6 @@
 //! Reading `config.json`.
 
+use super::{Surroundings, mounts, process};
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use std::{
@@ -14,29 +15,51 @@ pub(crate) struct Bundle {
     pub(crate) spec: Spec,
     /// The bytes of it.
     pub(crate) text: Vec<u8>,
+    /// What of it means nothing here.
+    pub(crate) warnings: Vec<String>,
 }
 
-/// Reads it. A field that nobody here knows is refused: it might be a limit.
+/// Reads it. A field that the specification does not have is no error (config.md, "Extensibility"), but it is told of: it might
+/// be a limit of a later version.
 pub(crate) fn load(folder: &Path) -> anyhow::Result<Bundle> {
     let folder = folder
         .canonicalize()
         .with_context(|| format!("policy: there is no bundle {folder:?}"))?;
     let path = folder.join("config.json");
     let text = fs::read(&path).with_context(|| format!("policy: cannot read {path:?}"))?;
-    let spec = parse(&text).with_context(|| format!("policy: {path:?}"))?;
-    Ok(Bundle { folder, spec, text })
+    let mut warnings = Vec::new();
+    let spec = parse(&text, &mut warnings).with_context(|| format!("policy: {path:?}"))?;
+    let linux = spec.linux().as_ref();
+    // In a user namespace of its own a container has them all.
+    let has_own_users = linux.is_some_and(|linux| linux.uid_mappings().is_some());
+    if let Some(process) = spec.process().as_ref().filter(|_| !has_own_users) {
+        warnings.extend(process::lacking(process));
+    }
+    let label = linux.and_then(|linux| linux.mount_label().as_deref());
+    if label.is_some_and(|label| !label.is_empty()) && !Surroundings::probe().has_selinux {
+        warnings.push(
+            "host: linux.mountLabel: this kernel has no SELinux, and nothing comes of it".into(),
+        );
+    }
+    let mounts = spec.mounts().iter().flatten();
+    warnings.extend(mounts.filter_map(mounts::meaningless));
+    Ok(Bundle {
+        folder,
+        spec,
+        text,
+        warnings,
+    })
 }
 
-fn parse(text: &[u8]) -> anyhow::Result<Spec> {
-    let mut unknown = Vec::new();
+fn parse(text: &[u8], warnings: &mut Vec<String>) -> anyhow::Result<Spec> {
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let spec: Spec = serde_ignored::deserialize(&mut reader, |path| unknown.push(name(&path)))?;
+    let spec: Spec = serde_ignored::deserialize(&mut reader, |path| {
+        let name = name(&path);
+        warnings.push(format!(
+            "policy: config.json: the field {name} is not known to this version of palisade-oci, and nothing comes of it"
+        ));
+    })?;
     reader.end()?;
-    // Of other systems, which engines write for all.
-    unknown.retain(|path| !path.starts_with("windows.") && !path.starts_with("solaris."));
-    if let Some(field) = unknown.first() {
-        bail!("the field {field} is not known to this version of palisade-oci");
-    }
     refuse(&spec)?;
     Ok(spec)
 }

@@ -211,7 +211,7 @@ pub(super) fn steps(
     let options = options(words).with_context(about)?;
     let kind = mount.typ().as_deref().unwrap_or_default();
     let source = mount.source().clone().unwrap_or_default();
-    if options.bind || kind == "bind" {
+    if is_bind(mount, &options) {
         if source.as_os_str().is_empty() {
             return Err(anyhow::anyhow!("there is no source to bind")).with_context(about);
         }
@@ -219,7 +219,7 @@ pub(super) fn steps(
             surroundings.bundle.join(source),
             target,
             &options,
-        )?));
+        )));
         return Ok(());
     }
     match kind {
@@ -250,15 +250,27 @@ pub(super) fn steps(
     }
 }
 
-fn bind(source: PathBuf, target: PathBuf, options: &Options) -> anyhow::Result<Bind> {
-    // Of a file system that is mounted already.
-    let meaningless = |word: &(String, Option<String>)| OF_FILE_SYSTEM.contains(&word.0.as_str());
-    let unknown = options.others.iter().find(|word| !meaningless(word));
-    // Labels are for whoever made the files; engines relabel these themselves.
-    if let Some((word, _)) = unknown.filter(|(word, _)| !matches!(word.as_str(), "z" | "Z")) {
-        bail!("policy: mounts: {target:?}: the option {word:?} is not one of a bind mount");
-    }
-    Ok(Bind {
+fn is_bind(mount: &Mount, options: &Options) -> bool {
+    options.bind || mount.typ().as_deref() == Some("bind")
+}
+
+/// What is said of a bind mount that is of the file system which is mounted already. The kernel does not look at it.
+pub(super) fn meaningless(mount: &Mount) -> Option<String> {
+    let options = options(mount.options().as_deref().unwrap_or_default()).ok()?;
+    // Labels are for whoever made the files; engines see to them.
+    let words = options.others.iter().map(|(word, _)| word.as_str());
+    let words: Vec<_> = words.filter(|word| !matches!(*word, "z" | "Z")).collect();
+    (is_bind(mount, &options) && !words.is_empty()).then(|| {
+        format!(
+            "policy: mounts: {:?}: nothing comes of {} for a bind mount",
+            mount.destination(),
+            words.join(", ")
+        )
+    })
+}
+
+fn bind(source: PathBuf, target: PathBuf, options: &Options) -> Bind {
+    Bind {
         source,
         target,
         recursive: options.recursive,
@@ -270,7 +282,7 @@ fn bind(source: PathBuf, target: PathBuf, options: &Options) -> anyhow::Result<B
             0 => PRIVATE,
             propagation => propagation,
         },
-    })
+    }
 }
 
 /// The container's own groups, as far as it may see them.

@@ -64,7 +64,7 @@ pub(crate) fn plan(
         label: linux
             .mount_label()
             .as_deref()
-            .filter(|label| !label.is_empty()),
+            .filter(|label| !label.is_empty() && surroundings.has_selinux),
     };
     let asked = spec.mounts().as_deref().unwrap_or_default();
     for mount in asked {
@@ -111,10 +111,13 @@ pub(crate) fn plan(
             attributes: mounts::RDONLY,
         });
     }
-    let attributes = if root.readonly().unwrap_or(false) {
-        mounts::RDONLY
-    } else {
-        0
+    steps.push(Step::EnterRoot {
+        without_pivot: making.without_pivot,
+    });
+    // Nothing can be pivoted out of a root that hands its mounts on.
+    let attributes = match root.readonly() {
+        Some(true) => mounts::RDONLY,
+        _ => 0,
     };
     let propagation = propagation_inside(linux.rootfs_propagation().as_deref());
     if attributes != 0 || propagation != 0 {
@@ -123,9 +126,6 @@ pub(crate) fn plan(
             propagation,
         });
     }
-    steps.push(Step::EnterRoot {
-        without_pivot: making.without_pivot,
-    });
     let mut program = of_process(spec, process, &namespaces, surroundings)?;
     program.new_keyring = !making.keeps_keyring;
     if making.preserved > 0 {

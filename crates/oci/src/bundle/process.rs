@@ -22,6 +22,28 @@ fn bits(names: Option<&Capabilities>) -> u64 {
     })
 }
 
+/// Of what is asked for, what this process has not and so cannot give.
+pub(super) fn lacking(process: &Process) -> Option<String> {
+    let asked = bits(process.capabilities().as_ref()?.permitted().as_ref());
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let own = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapPrm:"))?;
+    let own = u64::from_str_radix(own.trim(), 16).ok()?;
+    let names: Vec<_> = CAPABILITIES
+        .iter()
+        .enumerate()
+        .filter(|(bit, _)| asked & !own & 1 << bit != 0)
+        .map(|(_, name)| *name)
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "host: process.capabilities: this process has no {}, and the container gets none",
+            names.join(", ")
+        )
+    })
+}
+
 fn credentials(process: &Process) -> anyhow::Result<Credentials> {
     let user = process.user();
     let sets = process.capabilities();

@@ -5,6 +5,7 @@ use crate::{
     cgroup::Groups,
     cli::{self, Global, Rootless},
     console, hooks,
+    log::Log,
     state::{Folder, State},
 };
 use anyhow::{Context, bail};
@@ -16,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(super) fn run(global: &Global, asked: &cli::Create) -> anyhow::Result<()> {
+pub(super) fn run(global: &Global, asked: &cli::Create, log: &Log) -> anyhow::Result<()> {
     let created = create(
         global,
         &Asked {
@@ -26,6 +27,7 @@ pub(super) fn run(global: &Global, asked: &cli::Create) -> anyhow::Result<()> {
             making: &asked.making,
             in_front: false,
         },
+        log,
     )?;
     drop(created);
     Ok(())
@@ -100,8 +102,11 @@ pub(super) fn is_lenient(global: &Global) -> bool {
     }
 }
 
-pub(super) fn create(global: &Global, asked: &Asked<'_>) -> anyhow::Result<Created> {
+pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::Result<Created> {
     let bundle = bundle::load(asked.bundle)?;
+    for warning in &bundle.warnings {
+        log.warning(warning);
+    }
     let spec = &bundle.spec;
     let surroundings = Surroundings::probe();
     let lenient = is_lenient(global);

@@ -5,6 +5,7 @@ use crate::{
     cgroup::wait_a_moment,
     cli::{self, Global},
     hooks,
+    log::Log,
     state::{self, Folder, State},
 };
 use anyhow::bail;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 /// How long the kernel may take to end a container.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn run(global: &Global, asked: &cli::Delete) -> anyhow::Result<()> {
+pub(super) fn run(global: &Global, asked: &cli::Delete, log: &Log) -> anyhow::Result<()> {
     let folder = match Folder::of(global, &asked.id) {
         Err(_) if asked.force && !state::root(global).join(&asked.id).exists() => return Ok(()),
         folder => folder?,
@@ -35,7 +36,7 @@ pub(super) fn run(global: &Global, asked: &cli::Delete) -> anyhow::Result<()> {
             state.status_word()
         ),
     }
-    delete(&folder, &state)
+    delete(&folder, &state, log)
 }
 
 fn end(state: &State) -> anyhow::Result<()> {
@@ -53,7 +54,7 @@ fn end(state: &State) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn delete(folder: &Folder, state: &State) -> anyhow::Result<()> {
+pub(super) fn delete(folder: &Folder, state: &State, log: &Log) -> anyhow::Result<()> {
     state.groups.remove()?;
     let config = folder.config();
     folder.remove()?;
@@ -62,14 +63,7 @@ pub(super) fn delete(folder: &Folder, state: &State) -> anyhow::Result<()> {
         .hooks()
         .as_ref()
         .and_then(|hooks| hooks.poststop().as_ref());
-    // The container is gone, whatever they say.
-    if let Err(error) = hooks::run(
-        "poststop",
-        after,
-        &state.document("stopped", None),
-        &state.bundle,
-    ) {
-        eprintln!("palisade-oci: warning: {error:#}");
-    }
+    let document = state.document("stopped", None);
+    hooks::run_all("poststop", after, &document, &state.bundle, log);
     Ok(())
 }

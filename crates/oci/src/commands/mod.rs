@@ -17,22 +17,23 @@ mod usage;
 
 use crate::{
     cli::{Cli, Command},
+    log::Log,
     state::Folder,
 };
 use std::process::ExitCode;
 
-pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(cli: &Cli, log: &Log) -> anyhow::Result<ExitCode> {
     let global = &cli.global;
     match &cli.command {
-        Command::Create(asked) => create::run(global, asked)?,
-        Command::Start(id) => start::run(global, &id.id)?,
-        Command::Run(asked) => return run::run(global, asked),
+        Command::Create(asked) => create::run(global, asked, log)?,
+        Command::Start(id) => start::run(global, &id.id, log)?,
+        Command::Run(asked) => return run::run(global, asked, log),
         Command::State(id) => {
             let state = Folder::of(global, &id.id)?.read()?;
             print(&state.document(state.status_word(), state.pid()))?;
         }
         Command::Kill(asked) => kill::run(global, asked)?,
-        Command::Delete(asked) => delete::run(global, asked)?,
+        Command::Delete(asked) => delete::run(global, asked, log)?,
         Command::Exec(asked) => return exec::run(global, asked),
         Command::List(asked) => list::run(global, asked)?,
         Command::Ps(asked) => return list::processes(global, asked),

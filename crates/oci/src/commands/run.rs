@@ -7,12 +7,13 @@ use super::{
 use crate::{
     cli::{self, Global},
     console::Relay,
+    log::Log,
     state::Folder,
 };
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::{os::fd::OwnedFd, process::ExitCode};
 
-pub(super) fn run(global: &Global, asked: &cli::Run) -> anyhow::Result<ExitCode> {
+pub(super) fn run(global: &Global, asked: &cli::Run, log: &Log) -> anyhow::Result<ExitCode> {
     let created = create::create(
         global,
         &Asked {
@@ -22,13 +23,14 @@ pub(super) fn run(global: &Global, asked: &cli::Run) -> anyhow::Result<ExitCode>
             making: &asked.making,
             in_front: !asked.detach,
         },
+        log,
     )?;
     let folder = Folder::of(global, &asked.id)?;
     let state = folder.read()?;
-    if let Err(error) = start::start(&folder, &state) {
+    if let Err(error) = start::start(&folder, &state, log) {
         let _ = rustix::process::pidfd_send_signal(&created.pidfd, Signal::KILL);
         wait(created.pid);
-        delete::delete(&folder, &state)?;
+        delete::delete(&folder, &state, log)?;
         return Err(error);
     }
     if asked.detach {
@@ -39,7 +41,7 @@ pub(super) fn run(global: &Global, asked: &cli::Run) -> anyhow::Result<ExitCode>
         .filter(|_| asked.making.console_socket.is_none());
     let code = attend(created.pid, &created.pidfd, terminal)?;
     if !asked.keep {
-        delete::delete(&folder, &state)?;
+        delete::delete(&folder, &state, log)?;
     }
     Ok(code)
 }

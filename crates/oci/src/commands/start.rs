@@ -3,22 +3,23 @@
 use crate::{
     cli::Global,
     hooks,
+    log::Log,
     state::{Folder, State},
 };
 use anyhow::{Context, bail};
 use palisade_process::container::{self, Status};
 
-pub(super) fn run(global: &Global, id: &str) -> anyhow::Result<()> {
+pub(super) fn run(global: &Global, id: &str, log: &Log) -> anyhow::Result<()> {
     let folder = Folder::of(global, id)?;
     let state = folder.read()?;
     match state.status() {
-        Status::Created => start(&folder, &state),
+        Status::Created => start(&folder, &state, log),
         Status::Running => bail!("policy: cannot start an already running container"),
         Status::Stopped => bail!("policy: cannot start a container that has stopped"),
     }
 }
 
-pub(super) fn start(folder: &Folder, state: &State) -> anyhow::Result<()> {
+pub(super) fn start(folder: &Folder, state: &State, log: &Log) -> anyhow::Result<()> {
     let keeper = state.keeper.context("host: the container is being made")?;
     container::start(keeper.pid, &|| keeper.runs())?;
     let config = folder.config()?;
@@ -27,5 +28,6 @@ pub(super) fn start(folder: &Folder, state: &State) -> anyhow::Result<()> {
         .as_ref()
         .and_then(|hooks| hooks.poststart().as_ref());
     let document = state.document("running", state.pid());
-    hooks::run("poststart", after, &document, &state.bundle)
+    hooks::run_all("poststart", after, &document, &state.bundle, log);
+    Ok(())
 }

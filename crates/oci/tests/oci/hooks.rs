@@ -124,3 +124,28 @@ fn one_after_the_start_does_not_hold_the_program_up() {
     bundle.ask(&["start", &bundle.id]).succeeded();
     wait_for(|| program.exists(), "the program");
 }
+
+#[test]
+fn after_the_start_and_the_end_all_run_whatever_one_of_them_says() {
+    for user in users() {
+        let mut bundle = Bundle::new(user, "true");
+        let log = bundle.rootfs().join("work/log");
+        fs::write(&log, "").unwrap();
+        fs::set_permissions(&log, fs::Permissions::from_mode(0o666)).unwrap();
+        let second = format!("echo second >> {}", log.display());
+        for kind in ["poststart", "poststop"] {
+            bundle.config["hooks"][kind] = json!([
+                { "path": "/bin/false" },
+                { "path": "/bin/sh", "args": ["sh", "-c", second] },
+            ]);
+        }
+        let outcome = bundle.run();
+        assert_eq!(outcome.code, Some(0), "{user:?}: {outcome:?}");
+        assert_eq!(
+            outcome.stderr.matches("/bin/false").count(),
+            2,
+            "{outcome:?}"
+        );
+        assert_eq!(fs::read_to_string(&log).unwrap(), "second\nsecond\n");
+    }
+}

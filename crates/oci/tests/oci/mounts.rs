@@ -111,3 +111,18 @@ fn every_container_has_its_devices() {
         );
     }
 }
+
+#[test]
+fn a_root_can_hand_its_mounts_on() {
+    for user in users() {
+        for (word, shown) in [("shared", true), ("slave", false), ("private", false)] {
+            let mut bundle = Bundle::new(
+                user,
+                "grep ' / / ' /proc/self/mountinfo || head -n 1 /proc/self/mountinfo",
+            );
+            bundle.config["linux"]["rootfsPropagation"] = json!(word);
+            let said = bundle.run().succeeded();
+            assert_eq!(said.contains("shared:"), shown, "{user:?} {word}: {said}");
+        }
+    }
+}

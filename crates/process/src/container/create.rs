@@ -164,6 +164,9 @@ impl First {
         flags: u64,
     ) -> Result<Self, ContainerError> {
         let (control, process) = keeper::spawn(program)?;
+        // In this order, so that a failure first lets go of the socket, which ends the keeper, and then waits for its end.
+        let process = process;
+        let control = control;
         let (channel, inits_end) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
