@@ -23,7 +23,7 @@ cargo build --release --locked --package palisade-cli --package palisade-lab --p
 	tools/no-compiler "$(built)/release"
 endef
 
-.PHONY: help demo test stories command build lab lint ci nightly third-wall vm
+.PHONY: help demo test stories containers command build lab lint ci nightly third-wall vm
 
 RELEASE ?= bookworm
 
@@ -59,6 +59,10 @@ stories: ## What people do on their first day: plain commands, then what palisad
 	@tools/stories "$(built)/release/palisade"
 	@if command -v node >/dev/null; then tools/page-test "$(built)/release/palisade"; \
 		else echo "make: nobody looks at the page of the admin socket: there is no node"; fi
+
+containers: ## Images of Debian's packages by podman, behind palisade-oci: it takes podman and debootstrap
+	@$(build)
+	@tools/containers "$(built)/release/palisade-oci" "$${CARGO_TARGET_DIR:-target}/containers"
 
 command: ## Build the command alone: it runs programs, and neither WebAssembly nor a server
 	@cargo build --release --locked --package palisade-cli --bins

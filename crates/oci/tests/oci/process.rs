@@ -162,3 +162,15 @@ fn conditions_of_a_filter_are_understood() {
         assert_eq!(bundle.run().succeeded(), "700\n");
     }
 }
+
+#[test]
+fn a_network_of_its_own_has_a_loopback() {
+    let script = "python3 -c 'import socket; l = socket.create_server((\"127.0.0.1\", 0)); socket.create_connection(l.getsockname()); print(\"connected\")'";
+    for user in users() {
+        assert_eq!(
+            Bundle::new(user, script).run().succeeded(),
+            "connected\n",
+            "{user:?}"
+        );
+    }
+}

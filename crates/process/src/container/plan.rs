@@ -331,6 +331,9 @@ fn words(step: Failed) -> &'static str {
         Failed::WorkingDirectory => "policy: the working directory cannot be entered",
         Failed::Scheduling => "policy: scheduling cannot be set",
         Failed::NoNewPrivileges => "host: no_new_privs cannot be set",
+        Failed::Loopback => {
+            "host: the loopback of the container's own network cannot be brought up"
+        }
         Failed::Seal => "policy: the root cannot be made read-only",
         _ => "wall: the container's process cannot be made",
     }

@@ -186,6 +186,7 @@ pub enum Step {
     NoNewPrivileges = 33,
     SourceChanged = 34,
     Seal = 35,
+    Loopback = 36,
 }
 
 impl Step {
@@ -197,7 +198,7 @@ impl Step {
 }
 
 /// Each at its number.
-const STEPS: [Step; 36] = [
+const STEPS: [Step; 37] = [
     Step::Unknown,
     Step::Decode,
     Step::JoinNamespace,
@@ -234,6 +235,7 @@ const STEPS: [Step; 36] = [
     Step::NoNewPrivileges,
     Step::SourceChanged,
     Step::Seal,
+    Step::Loopback,
 ];
 
 const _: () = {

@@ -73,11 +73,7 @@ pub(super) fn run(
         signals,
         session: None,
     };
-    match begin(
-        &mut init,
-        sysfs.is_some(),
-        made & kernel::CLONE_NEWUSER != 0,
-    ) {
+    match begin(&mut init, sysfs.is_some(), made) {
         Ok(program) => init.stay(program),
         Err(failure) => {
             let channel = init.session.unwrap_or(CHANNEL);
@@ -116,11 +112,11 @@ fn settle(channel: Fd, gate: [Fd; 2], sysfs: Option<Fd>) -> kernel::Result<()> {
 }
 
 /// From the message to a running program.
-fn begin(init: &mut Init, has_sysfs: bool, has_own_ids: bool) -> Result<i32, Failure> {
+fn begin(init: &mut Init, has_sysfs: bool, made: u64) -> Result<i32, Failure> {
     let mut setup = Setup::new();
     setup.sysfs = has_sysfs.then_some(SYSFS);
     let message = setup.receive(CHANNEL)?;
-    if has_own_ids {
+    if made & kernel::CLONE_NEWUSER != 0 {
         // As whom nobody is mapped there are no rights on files.
         kernel::set_ids(0, 0).during(Step::SetIds, 0)?;
     }
@@ -133,6 +129,9 @@ fn begin(init: &mut Init, has_sysfs: bool, has_own_ids: bool) -> Result<i32, Fai
         if !init.owns_processes {
             kernel::prctl(SET_CHILD_SUBREAPER, 1).during(Step::Session, 1)?;
         }
+    }
+    if made & kernel::CLONE_NEWNET != 0 {
+        bring_loopback_up().during(Step::Loopback, 0)?;
     }
     // Modes in the message are meant as written.
     kernel::clear_umask();
@@ -154,6 +153,16 @@ fn begin(init: &mut Init, has_sysfs: bool, has_own_ids: bool) -> Result<i32, Fai
     }
     confine::give_up()?;
     Ok(pid)
+}
+
+/// A new network has one that is down.
+fn bring_loopback_up() -> kernel::Result<()> {
+    const AF_INET: u32 = 2;
+    const SOCK_DGRAM: u32 = 2;
+    let socket = kernel::socket(AF_INET, SOCK_DGRAM, 0)?;
+    let outcome = kernel::bring_loopback_up(socket);
+    kernel::close(socket);
+    outcome
 }
 
 /// Nobody in the container looks into this process, whatever capabilities it has there: its memory belongs to the keeper's user
