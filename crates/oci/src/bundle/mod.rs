@@ -1,6 +1,7 @@
 //! From a bundle to a plan. Nothing is changed here; what a field cannot come to is refused with its name.
 
 mod devices;
+mod home;
 mod identity;
 mod load;
 mod mounts;

@@ -56,7 +56,7 @@ pub(crate) fn plan(
         steps.push(Step::OomScore { score });
     }
     steps.push(Step::Root {
-        source: Source(rootfs),
+        source: Source(rootfs.clone()),
     });
     let of_mounts = mounts::Surroundings {
         bundle: &bundle.folder,
@@ -126,7 +126,7 @@ pub(crate) fn plan(
             propagation,
         });
     }
-    let mut program = of_process(spec, process, &namespaces, surroundings)?;
+    let mut program = of_process(spec, process, &rootfs, &namespaces, surroundings)?;
     program.new_keyring = !making.keeps_keyring;
     if making.preserved > 0 {
         let count = format!("LISTEN_FDS={}", making.preserved);

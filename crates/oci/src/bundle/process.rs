@@ -1,6 +1,6 @@
 //! `process`: what runs in a container, and as whom.
 
-use super::{Surroundings, seccomp};
+use super::{Surroundings, home, seccomp};
 use anyhow::{Context, bail};
 use oci_spec::runtime::{
     Capabilities, IOPriorityClass, LinuxCapabilities, LinuxPersonalityDomain, LinuxSchedulerPolicy,
@@ -68,6 +68,7 @@ fn credentials(process: &Process) -> anyhow::Result<Credentials> {
 pub(crate) fn of_process(
     spec: &Spec,
     process: &Process,
+    rootfs: &Path,
     namespaces: &Namespaces,
     surroundings: &Surroundings,
 ) -> anyhow::Result<container::Process> {
@@ -90,7 +91,8 @@ pub(crate) fn of_process(
         .iter()
         .any(|variable| variable.starts_with("HOME="));
     if !has_home {
-        environment.push("HOME=/".into());
+        let home = home::of(rootfs, process.user().uid());
+        environment.push(format!("HOME={home}"));
     }
     let credentials = credentials(process)?;
     let filters = filters(spec, &credentials)?;

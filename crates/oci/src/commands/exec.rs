@@ -41,7 +41,14 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         }
         (None, _) => None,
     };
-    let plan = of_process(&spec, &process, &seen(&spec), &Surroundings::probe())?;
+    let root = spec.root().as_ref().context("policy: there is no root")?;
+    let plan = of_process(
+        &spec,
+        &process,
+        &state.bundle.join(root.path()),
+        &seen(&spec),
+        &Surroundings::probe(),
+    )?;
     let kept = preserved(asked.preserve_fds)?;
     let given = Given {
         streams: streams(&kept),

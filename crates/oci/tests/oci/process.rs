@@ -174,3 +174,17 @@ fn a_network_of_its_own_has_a_loopback() {
         );
     }
 }
+
+#[test]
+fn a_home_is_where_the_image_says() {
+    for user in users() {
+        let bundle = Bundle::new(user, "echo $HOME");
+        let passwd = bundle.rootfs().join("etc/passwd");
+        std::fs::write(&passwd, "root:x:0:0::/root:/bin/sh\n").unwrap();
+        assert_eq!(bundle.run().succeeded(), "/root\n", "{user:?}");
+        // A link leads into the image, and a FIFO holds nobody up.
+        std::fs::remove_file(&passwd).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &passwd).unwrap();
+        assert_eq!(bundle.run().succeeded(), "/\n", "{user:?}");
+    }
+}
