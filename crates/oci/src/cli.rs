@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Spec(Spec),
     /// Print what this runtime knows of the specification, as JSON
     Features,
+    /// Print what a container asked for, beside what the kernel says of it
+    Report(Id),
     /// Print every step that a bundle comes to, and do nothing
     Explain(Explain),
 }

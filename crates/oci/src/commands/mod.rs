@@ -8,6 +8,7 @@ mod features;
 mod kill;
 mod list;
 mod pause;
+mod report;
 mod run;
 mod signal;
 mod spec;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: &Cli, log: &Log) -> anyhow::Result<ExitCode> {
         Command::Events(asked) => usage::run(global, asked)?,
         Command::Spec(asked) => spec::run(asked)?,
         Command::Features => print(&features::document())?,
+        Command::Report(id) => report::run(global, &id.id)?,
         Command::Explain(asked) => explain::run(asked)?,
     }
     Ok(ExitCode::SUCCESS)

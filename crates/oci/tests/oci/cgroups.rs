@@ -124,3 +124,40 @@ fn devices_are_those_that_were_allowed() {
     );
     assert_eq!(outcome.stdout, "1\n", "{outcome:?}");
 }
+
+#[test]
+fn a_report_says_what_was_asked_for_and_what_the_kernel_holds() {
+    let resources = json!({ "memory": { "limit": 64 << 20 }, "pids": { "limit": 20 } });
+    let Some(bundle) = started("sleep 1000", resources) else {
+        return;
+    };
+    let report: Value =
+        serde_json::from_str(&bundle.ask(&["report", &bundle.id]).succeeded()).unwrap();
+    let row = |capability: &str| {
+        let rows = report["enforcement"].as_array().unwrap().iter();
+        let mut found = rows.filter(|row| row["capability"] == capability);
+        let row = found
+            .next()
+            .unwrap_or_else(|| panic!("{capability}: {report}"));
+        (row["requested"].clone(), row["actual"].clone())
+    };
+    assert_eq!(
+        row("memory"),
+        (json!(64 << 20), json!((64 << 20).to_string()))
+    );
+    assert_eq!(row("processes"), (json!(20), json!("20")));
+    assert_eq!(
+        row("namespace pid"),
+        (json!("its own"), json!("not the host's"))
+    );
+    assert_eq!(
+        row("namespace user"),
+        (json!("the host's"), json!("the host's"))
+    );
+    assert_eq!(row("capabilities"), (json!([]), json!([])));
+    assert_eq!(row("no new privileges"), (json!(true), json!(true)));
+    assert_eq!(
+        row("system calls"),
+        (json!("palisade's filter"), json!("filters: 1"))
+    );
+}
