@@ -139,12 +139,7 @@ pub(crate) struct Making {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]
-    pub(crate) bundle: Bundle,
-    /// Write the pid of its first process there
-    #[arg(long, value_name = "FILE")]
-    pub(crate) pid_file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) making: Making,
+    pub(crate) create: Create,
     /// Do not wait for its end
     #[arg(short, long)]
     pub(crate) detach: bool,
@@ -154,8 +149,6 @@ pub(crate) struct Run {
     /// Accepted: this process is the parent of the container's first process and of none of its descendants
     #[arg(long, hide = true)]
     pub(crate) no_subreaper: bool,
-    /// The container's name
-    pub(crate) id: String,
 }
 
 #[derive(Debug, Args)]

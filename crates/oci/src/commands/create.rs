@@ -18,17 +18,7 @@ use std::{
 };
 
 pub(super) fn run(global: &Global, asked: &cli::Create, log: &Log) -> anyhow::Result<()> {
-    let created = create(
-        global,
-        &Asked {
-            id: &asked.id,
-            bundle: &asked.bundle.bundle,
-            pid_file: asked.pid_file.as_deref(),
-            making: &asked.making,
-            in_front: false,
-        },
-        log,
-    )?;
+    let created = create(global, &Asked::new(asked, false), log)?;
     drop(created);
     Ok(())
 }
@@ -41,6 +31,18 @@ pub(super) struct Asked<'a> {
     pub(super) making: &'a cli::Making,
     /// Whoever asked relays the terminal itself.
     pub(super) in_front: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(asked: &'a cli::Create, in_front: bool) -> Self {
+        Self {
+            id: &asked.id,
+            bundle: &asked.bundle.bundle,
+            pid_file: asked.pid_file.as_deref(),
+            making: &asked.making,
+            in_front,
+        }
+    }
 }
 
 /// Whoever creates it, for hooks.

@@ -14,18 +14,9 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use std::{os::fd::OwnedFd, process::ExitCode};
 
 pub(super) fn run(global: &Global, asked: &cli::Run, log: &Log) -> anyhow::Result<ExitCode> {
-    let created = create::create(
-        global,
-        &Asked {
-            id: &asked.id,
-            bundle: &asked.bundle.bundle,
-            pid_file: asked.pid_file.as_deref(),
-            making: &asked.making,
-            in_front: !asked.detach,
-        },
-        log,
-    )?;
-    let folder = Folder::of(global, &asked.id)?;
+    let made = Asked::new(&asked.create, !asked.detach);
+    let created = create::create(global, &made, log)?;
+    let folder = Folder::of(global, made.id)?;
     let state = folder.read()?;
     if let Err(error) = start::start(&folder, &state, log) {
         let _ = rustix::process::pidfd_send_signal(&created.pidfd, Signal::KILL);
@@ -38,7 +29,7 @@ pub(super) fn run(global: &Global, asked: &cli::Run, log: &Log) -> anyhow::Resul
     }
     let terminal = created
         .terminal
-        .filter(|_| asked.making.console_socket.is_none());
+        .filter(|_| made.making.console_socket.is_none());
     let code = attend(created.pid, &created.pidfd, terminal)?;
     if !asked.keep {
         delete::delete(&folder, &state, log)?;

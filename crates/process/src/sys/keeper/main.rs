@@ -36,6 +36,7 @@ mod namespace;
 mod park;
 mod privileges;
 mod quotas;
+mod record;
 mod text;
 mod title;
 #[allow(
@@ -48,6 +49,7 @@ mod title;
 mod wire;
 
 use kernel::{Errno, Fd};
+use record::{record_bytes, record_from, send_record};
 use title::Title;
 use wire::{Record, Step};
 
@@ -94,32 +96,6 @@ extern "C" fn start(stack: *const usize) -> ! {
     let _ = kernel::set_signal_mask(u64::MAX);
     let _ = kernel::close_from(3);
     park::serve(title)
-}
-
-/// Sends a record with descriptors; a peer that is gone is noticed by whoever polls next.
-fn send_record(socket: Fd, record: &Record, fds: &[Fd]) {
-    let _ = kernel::send(socket, record_bytes(record), fds);
-}
-
-fn record_bytes(record: &Record) -> &[u8] {
-    // SAFETY: `Record` is 32 words without padding, so every byte of it is initialised.
-    unsafe { core::slice::from_raw_parts((&raw const *record).cast::<u8>(), wire::RECORD_BYTES) }
-}
-
-fn record_from(bytes: &[u8]) -> Option<Record> {
-    let bytes = bytes.get(..wire::RECORD_BYTES)?;
-    let mut words = bytes.chunks_exact(8).map(|word| match word.try_into() {
-        Ok(word) => u64::from_ne_bytes(word),
-        Err(_) => 0,
-    });
-    let mut record = Record {
-        kind: words.next()?,
-        ..Record::default()
-    };
-    for (to, from) in record.words.iter_mut().zip(words) {
-        *to = from;
-    }
-    Some(record)
 }
 
 fn failed(kind: u64, failure: &Failure) -> Record {

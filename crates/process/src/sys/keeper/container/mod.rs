@@ -12,6 +12,7 @@ mod terminal;
 
 use crate::{
     kernel,
+    record::{record_bytes, record_from, send_record},
     title::Title,
     wire::{
         self, Record,
@@ -219,29 +220,6 @@ fn readable(fd: Fd) -> PollFd {
         events: POLLIN,
         revents: 0,
     }
-}
-
-/// Sends a record with descriptors; a peer that is gone is noticed by whoever polls next.
-fn send_record(socket: Fd, record: &Record, fds: &[Fd]) {
-    let _ = kernel::send(socket, record_bytes(record), fds);
-}
-
-fn record_bytes(record: &Record) -> &[u8] {
-    // SAFETY: `Record` is 32 words without padding, so every byte of it is initialised.
-    unsafe { core::slice::from_raw_parts((&raw const *record).cast::<u8>(), wire::RECORD_BYTES) }
-}
-
-fn record_from(bytes: &[u8]) -> Option<Record> {
-    let (words, _) = bytes.get(..wire::RECORD_BYTES)?.as_chunks::<8>();
-    let mut words = words.iter().map(|word| u64::from_ne_bytes(*word));
-    let mut record = Record {
-        kind: words.next()?,
-        ..Record::default()
-    };
-    for (to, from) in record.words.iter_mut().zip(words) {
-        *to = from;
-    }
-    Some(record)
 }
 
 fn record(kind: u64, words: &[u64]) -> Record {
