@@ -186,7 +186,7 @@ pub(crate) struct Exec {
     /// Give it a terminal
     #[arg(short, long)]
     pub(crate) tty: bool,
-    /// UID[:GID]
+    /// A number, or two: UID:GID
     #[arg(short, long)]
     pub(crate) user: Option<String>,
     /// One more group

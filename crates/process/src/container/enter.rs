@@ -19,7 +19,7 @@ pub struct Entered {
     pub terminal: Option<OwnedFd>,
 }
 
-/// Starts a process in the container whose keeper has this pid, of which `is_it` is asked as by [`super::start`]. It becomes a
+/// Starts a process in the container whose keeper has this pid, of which `is_it` is asked as by [`super::start()`]. It becomes a
 /// child of this process.
 ///
 /// # Errors
