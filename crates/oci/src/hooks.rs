@@ -66,6 +66,8 @@ fn run_one(hook: &Hook, state: &str, bundle: &Path) -> anyhow::Result<()> {
         .context("cannot be executed")?;
     // One that does not read it has its reasons.
     if let Some(mut input) = child.stdin.take() {
+        // With room for all of it nobody waits for one that hangs.
+        let _ = rustix::pipe::fcntl_setpipe_size(&input, state.len());
         let _ = input.write_all(state.as_bytes());
     }
     if let Some(most) = hook.timeout() {

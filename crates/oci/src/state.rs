@@ -7,13 +7,14 @@ use crate::{bundle::Surroundings, cgroup::Groups, cli::Global};
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use palisade_process::container::{Identity, Status};
+use rustix::{fs::FlockOperation, io::Errno};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
-    fs::{self, DirBuilder},
+    fs::{self, DirBuilder, File},
     io::ErrorKind,
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::PathBuf,
 };
 
 /// Which version of the specification this is an implementation of.
@@ -33,14 +34,20 @@ pub(crate) struct State {
     pub(crate) init: Option<Identity>,
     pub(crate) keeper: Option<Identity>,
     pub(crate) groups: Groups,
-    /// Its pid namespace is somebody else's too.
-    pub(crate) shares_processes: bool,
+    /// Its files.
+    pub(crate) rootfs: PathBuf,
+    /// Its network is the host's.
+    pub(crate) has_hosts_network: bool,
     pub(crate) annotations: HashMap<String, String>,
 }
 
 /// The folder of one container.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(PathBuf);
+
+/// As long as it is there, nobody else creates or deletes the container.
+#[derive(Debug)]
+pub(crate) struct Lock(#[allow(dead_code, reason = "closing it lets go of the lock")] File);
 
 /// Where all of them lie.
 pub(crate) fn root(global: &Global) -> PathBuf {
@@ -131,6 +138,31 @@ impl Folder {
         Ok(serde_json::from_slice(&text)?)
     }
 
+    /// Held by whoever creates the container, for as long as that takes, and by who deletes it.
+    pub(crate) fn lock(&self) -> anyhow::Result<Lock> {
+        self.lock_by(FlockOperation::LockExclusive)
+    }
+
+    /// The same, unless somebody has it.
+    pub(crate) fn try_lock(&self) -> anyhow::Result<Lock> {
+        self.lock_by(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn lock_by(&self, how: FlockOperation) -> anyhow::Result<Lock> {
+        let folder =
+            File::open(&self.0).with_context(|| format!("host: cannot open {:?}", self.0))?;
+        match rustix::fs::flock(&folder, how) {
+            Err(Errno::WOULDBLOCK) => bail!("policy: the container is being created or deleted"),
+            locked => locked.with_context(|| format!("host: cannot lock {:?}", self.0))?,
+        }
+        // Whoever had it before may have removed the folder.
+        let (held, there) = (folder.metadata()?, fs::metadata(&self.0));
+        match there {
+            Ok(there) if there.ino() == held.ino() && there.dev() == held.dev() => Ok(Lock(folder)),
+            _ => bail!("policy: the container does not exist any more"),
+        }
+    }
+
     pub(crate) fn remove(&self) -> anyhow::Result<()> {
         fs::remove_dir_all(&self.0).with_context(|| format!("host: cannot remove {:?}", self.0))
     }
@@ -160,6 +192,7 @@ impl State {
             Status::Created => "created",
             Status::Running if self.groups.is_frozen() => "paused",
             Status::Running => "running",
+            Status::Stopped if self.init.is_none() => "creating",
             Status::Stopped => "stopped",
         }
     }
@@ -177,14 +210,10 @@ impl State {
             "status": status,
             "pid": pid.unwrap_or(0),
             "bundle": self.bundle,
-            "rootfs": self.rootfs(),
+            "rootfs": self.rootfs,
             "created": self.created,
             "owner": "",
             "annotations": self.annotations,
         })
-    }
-
-    fn rootfs(&self) -> PathBuf {
-        Path::new(&self.bundle).join("rootfs")
     }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use oci_spec::runtime::{Linux, LinuxIdMapping, LinuxNamespaceType};
 use palisade_process::container::{IdRange, Namespace, Namespaces};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 fn kind(kind: LinuxNamespaceType) -> Namespace {
     match kind {
@@ -37,7 +38,10 @@ pub(super) fn namespaces(linux: &Linux) -> anyhow::Result<Namespaces> {
                 if !path.is_absolute() {
                     bail!("policy: linux.namespaces: {path:?} is not absolute");
                 }
-                namespaces.joined.push((kind, path.clone()));
+                // One that is this process's is the host's, whatever it is called.
+                if !is_own(kind, path) {
+                    namespaces.joined.push((kind, path.clone()));
+                }
             }
             None => namespaces.made.push(kind),
         }
@@ -52,6 +56,13 @@ pub(super) fn namespaces(linux: &Linux) -> anyhow::Result<Namespaces> {
     }
     check_users(&namespaces)?;
     Ok(namespaces)
+}
+
+fn is_own(kind: Namespace, path: &Path) -> bool {
+    let own = fs::metadata(format!("/proc/self/ns/{}", kind.file()));
+    own.ok()
+        .zip(fs::metadata(path).ok())
+        .is_some_and(|(own, other)| own.ino() == other.ino() && own.dev() == other.dev())
 }
 
 fn check_users(namespaces: &Namespaces) -> anyhow::Result<()> {

@@ -133,8 +133,14 @@ pub(crate) fn plan(
         let is_said = std::env::var_os("LISTEN_FDS").is_some();
         if is_said && !program.environment.contains(&count) {
             program.environment.push(count);
-            // The pid that the program has inside.
-            program.environment.push("LISTEN_PID=2".into());
+            // The pid that the program has inside: init's first child, but for hooks.
+            let hooks = hooks.map_or(0, |hooks| {
+                let count = |hooks: &Option<Vec<AskedHook>>| hooks.as_ref().map_or(0, Vec::len);
+                count(hooks.create_container()) + count(hooks.start_container())
+            });
+            program
+                .environment
+                .push(format!("LISTEN_PID={}", 2 + hooks));
         }
     }
     for hook in hooks

@@ -96,21 +96,25 @@ fn by_call(seccomp: &LinuxSeccomp) -> anyhow::Result<BTreeMap<u32, Vec<&LinuxSys
     Ok(calls)
 }
 
-/// What is said without a condition counts where no condition holds. The first of two that fit decides.
+/// As libseccomp has it: what is said without a condition ends the matter, whatever else is said; what is the default's anyway says
+/// nothing. Of conditions that hold together the strictest counts.
 fn rule(
     entries: &[&LinuxSyscall],
     otherwise: Action,
 ) -> anyhow::Result<Option<palisade_process::seccomp::Rule>> {
-    let mut plain = None;
     let mut cases = Vec::new();
     for entry in entries {
         let action = action(entry.action(), entry.errno_ret())?;
+        if action == otherwise {
+            continue;
+        }
         match entry.args().as_deref() {
-            None | Some([]) => plain = plain.or(Some(action)),
+            None | Some([]) => return Ok(Some(action.into())),
             Some(arguments) => cases.extend(conditions(arguments)?.map(|tests| (tests, action))),
         }
     }
-    let mut check = Check::otherwise(plain.unwrap_or(otherwise));
+    cases.sort_by_key(|(_, action)| leniency(*action));
+    let mut check = Check::otherwise(otherwise);
     for (tests, action) in cases {
         match tests {
             Some(tests) if tests.is_empty() => {
@@ -123,6 +127,20 @@ fn rule(
         }
     }
     Ok((!entries.is_empty()).then(|| check.into()))
+}
+
+/// In the kernel's own order of what a filter returns (seccomp(2)).
+fn leniency(action: Action) -> u8 {
+    match action {
+        Action::Kill => 0,
+        Action::Other(RET_KILL_THREAD) => 1,
+        Action::Other(value) if value & 0xffff_0000 == RET_TRAP => 2,
+        Action::Errno(_) => 3,
+        Action::Notify | Action::Look => 4,
+        Action::Other(value) if value & 0xffff_0000 == RET_TRACE => 5,
+        Action::Other(_) => 6,
+        Action::Allow => 7,
+    }
 }
 
 /// Conditions on different arguments must all hold; of several on one argument, one (libseccomp has no other way to say it).
@@ -188,13 +206,10 @@ fn test(argument: &LinuxSeccompArg) -> anyhow::Result<Held> {
             None => return Ok(Held::Always),
         },
         Operator::ScmpCmpMaskedEq => {
-            let wanted = argument.value_two().unwrap_or(0);
-            if wanted & !value != 0 {
-                return Ok(Held::Never);
-            }
+            // Bits outside the mask are looked at on neither side.
             Expect::Masked {
                 mask: value,
-                value: wanted,
+                value: argument.value_two().unwrap_or(0) & value,
             }
         }
     };
@@ -222,4 +237,66 @@ fn action(action: LinuxSeccompAction, errno: Option<u32>) -> anyhow::Result<Acti
             )
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const GETPRIORITY: u32 = 140;
+    const EPERM: Action = Action::Errno(1);
+
+    /// What becomes of a call with each of these first arguments.
+    fn decided(default: &str, rules: serde_json::Value) -> Vec<Action> {
+        let entries: Vec<LinuxSyscall> = serde_json::from_value(rules).unwrap();
+        let entries: Vec<_> = entries.iter().collect();
+        let otherwise = action(serde_json::from_value(default.into()).unwrap(), None).unwrap();
+        let mut filter = Filter::new(otherwise);
+        filter.set(GETPRIORITY, rule(&entries, otherwise).unwrap().unwrap());
+        (0..4)
+            .map(|first| filter.decide(GETPRIORITY, &[first, 0, 0, 0, 0, 0]))
+            .collect()
+    }
+
+    fn entry(action: &str, args: serde_json::Value) -> serde_json::Value {
+        json!({ "names": ["getpriority"], "action": action, "args": args })
+    }
+
+    #[test]
+    fn what_is_said_without_a_condition_ends_the_matter() {
+        let all = entry("SCMP_ACT_ERRNO", json!([]));
+        let one = entry(
+            "SCMP_ACT_LOG",
+            json!([{ "index": 0, "value": 0, "op": "SCMP_CMP_EQ" }]),
+        );
+        for rules in [json!([all, one]), json!([one, all])] {
+            assert_eq!(decided("SCMP_ACT_ALLOW", rules), [EPERM; 4]);
+        }
+    }
+
+    #[test]
+    fn the_strictest_of_conditions_counts() {
+        let some = entry(
+            "SCMP_ACT_ALLOW",
+            json!([{ "index": 0, "value": 2, "op": "SCMP_CMP_LE" }]),
+        );
+        let one = entry(
+            "SCMP_ACT_ERRNO",
+            json!([{ "index": 0, "value": 1, "op": "SCMP_CMP_EQ" }]),
+        );
+        assert_eq!(
+            decided("SCMP_ACT_KILL_PROCESS", json!([some, one])),
+            [Action::Allow, EPERM, Action::Allow, Action::Kill]
+        );
+    }
+
+    #[test]
+    fn a_mask_is_of_both_sides() {
+        let masked = json!([{ "index": 0, "value": 1, "valueTwo": 3, "op": "SCMP_CMP_MASKED_EQ" }]);
+        assert_eq!(
+            decided("SCMP_ACT_ALLOW", json!([entry("SCMP_ACT_ERRNO", masked)])),
+            [Action::Allow, EPERM, Action::Allow, EPERM]
+        );
+    }
 }

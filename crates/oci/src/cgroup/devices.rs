@@ -4,7 +4,7 @@
 //! (the specification, "Default Devices").
 
 use crate::sys::bpf;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use oci_spec::runtime::{LinuxDeviceCgroup, LinuxDeviceType};
 use std::{fs, path::Path};
 
@@ -62,22 +62,13 @@ fn rules(asked: &[LinuxDeviceCgroup]) -> Vec<Rule> {
     of_engine.chain(nodes).chain(always).collect()
 }
 
-/// Version 1 (devices.rst).
+/// Version 1 (devices.rst), which keeps a list of what is allowed beside nothing, or of what is denied beside all. A rule takes a line
+/// of that list or adds one; a part of a line it cannot take.
 pub(super) fn hold_by_list(folder: &Path, asked: &[LinuxDeviceCgroup]) -> anyhow::Result<()> {
-    for rule in rules(asked) {
-        let file = match rule.allow {
+    for (allow, line) in lines(&rules(asked))? {
+        let file = match allow {
             true => "devices.allow",
             false => "devices.deny",
-        };
-        let number = |number: Option<i64>| number.map_or("*".into(), |number| number.to_string());
-        let line = match rule.kind {
-            'a' if rule.major.is_none() && rule.minor.is_none() => "a".to_owned(),
-            kind => format!(
-                "{kind} {}:{} {}",
-                number(rule.major),
-                number(rule.minor),
-                rule.access
-            ),
         };
         let path = folder.join(file);
         fs::write(&path, &line).with_context(|| {
@@ -85,6 +76,88 @@ pub(super) fn hold_by_list(folder: &Path, asked: &[LinuxDeviceCgroup]) -> anyhow
         })?;
     }
     Ok(())
+}
+
+/// What is written, and whether to allow it.
+fn lines(rules: &[Rule]) -> anyhow::Result<Vec<(bool, String)>> {
+    // The kernel takes a line of the kind `a` for all there is, whatever else it says.
+    let mut lines = vec![(false, "a".to_owned())];
+    let mut allows_all = false;
+    let mut allowed: Vec<Rule> = Vec::new();
+    for rule in rules.iter().flat_map(Rule::of_one_kind) {
+        if rule.kind == 'a' {
+            lines.push((rule.allow, "a".into()));
+            allows_all = rule.allow;
+            allowed.clear();
+            continue;
+        }
+        if !rule.allow && !allows_all {
+            let overlapping = || allowed.iter().filter(|other| rule.overlaps(other));
+            if overlapping().any(|other| !rule.is_of_the_same(other)) {
+                bail!(
+                    "policy: resources.devices: {:?} is denied, and a wider rule before allows it, of which version 1 of control \
+                     groups cannot take a part",
+                    rule.line()
+                );
+            }
+            if overlapping().next().is_none() {
+                continue;
+            }
+        }
+        if rule.allow {
+            allowed.push(rule.clone());
+        }
+        lines.push((rule.allow, rule.line()));
+    }
+    Ok(lines)
+}
+
+impl Rule {
+    /// The same for block and character devices, unless it is about all there is.
+    fn of_one_kind(&self) -> Vec<Self> {
+        let is_all = self.major.is_none() && self.minor.is_none() && self.has_all_access();
+        match self.kind {
+            'a' if !is_all => ['b', 'c']
+                .map(|kind| Self {
+                    kind,
+                    ..self.clone()
+                })
+                .into(),
+            _ => vec![self.clone()],
+        }
+    }
+
+    fn has_all_access(&self) -> bool {
+        "rwm".chars().all(|letter| self.access.contains(letter))
+    }
+
+    fn is_of_the_same(&self, other: &Self) -> bool {
+        (self.kind, self.major, self.minor) == (other.kind, other.major, other.minor)
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let meet = |one: Option<i64>, other: Option<i64>| {
+            one.zip(other).is_none_or(|(one, other)| one == other)
+        };
+        self.kind == other.kind
+            && meet(self.major, other.major)
+            && meet(self.minor, other.minor)
+            && self
+                .access
+                .chars()
+                .any(|letter| other.access.contains(letter))
+    }
+
+    fn line(&self) -> String {
+        let number = |number: Option<i64>| number.map_or("*".into(), |number| number.to_string());
+        format!(
+            "{} {}:{} {}",
+            self.kind,
+            number(self.major),
+            number(self.minor),
+            self.access
+        )
+    }
 }
 
 /// Version 2: a program of the kernel's (`BPF_PROG_TYPE_CGROUP_DEVICE`). All that are attached must allow it.
@@ -113,4 +186,71 @@ pub(super) fn hold_by_program(folder: &Path, asked: &[LinuxDeviceCgroup]) -> any
         .collect();
     let group = fs::File::open(folder)?;
     bpf::hold_devices(&group, &program).context("host: resources.devices cannot be held")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(allow: bool, kind: char, numbers: (Option<i64>, Option<i64>), access: &str) -> Rule {
+        Rule {
+            allow,
+            kind,
+            major: numbers.0,
+            minor: numbers.1,
+            access: access.into(),
+        }
+    }
+
+    fn written(rules: &[Rule]) -> Option<Vec<String>> {
+        let sign = |allow| if allow { '+' } else { '-' };
+        let lines = lines(rules).ok()?.into_iter();
+        Some(
+            lines
+                .map(|(allow, line)| format!("{} {line}", sign(allow)))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn nothing_is_allowed_that_no_rule_allows() {
+        assert_eq!(written(&[]).unwrap(), ["- a"]);
+        let one = rule(true, 'c', (Some(10), Some(200)), "rwm");
+        assert_eq!(written(&[one]).unwrap(), ["- a", "+ c 10:200 rwm"]);
+    }
+
+    /// The kernel would allow all there is for a line that begins with `a`.
+    #[test]
+    fn a_rule_of_all_kinds_with_numbers_is_one_of_each() {
+        let numbered = rule(true, 'a', (Some(10), Some(229)), "rwm");
+        assert_eq!(
+            written(&[numbered]).unwrap(),
+            ["- a", "+ b 10:229 rwm", "+ c 10:229 rwm"]
+        );
+        let reading = rule(true, 'a', (None, None), "r");
+        assert_eq!(
+            written(&[reading]).unwrap(),
+            ["- a", "+ b *:* r", "+ c *:* r"]
+        );
+        let all = rule(true, 'a', (None, None), "rwm");
+        assert_eq!(written(&[all]).unwrap(), ["- a", "+ a"]);
+    }
+
+    #[test]
+    fn a_part_of_what_is_allowed_cannot_be_denied() {
+        let wide = rule(true, 'c', (None, None), "rwm");
+        let narrow = rule(false, 'c', (Some(10), Some(229)), "rw");
+        assert_eq!(written(&[wide, narrow.clone()]), None);
+        let same = rule(true, 'c', (Some(10), Some(229)), "rwm");
+        assert_eq!(
+            written(&[same, narrow.clone()]).unwrap(),
+            ["- a", "+ c 10:229 rwm", "- c 10:229 rw"]
+        );
+        let all = rule(true, 'a', (None, None), "rwm");
+        assert_eq!(
+            written(&[all, narrow.clone()]).unwrap(),
+            ["- a", "+ a", "- c 10:229 rw"]
+        );
+        assert_eq!(written(&[narrow]).unwrap(), ["- a"]);
+    }
 }

@@ -41,6 +41,9 @@ pub(crate) struct Group {
     pub(crate) folder: PathBuf,
     /// Where the hierarchy is mounted.
     pub(crate) mount: PathBuf,
+    /// It was not there, or nothing was in it: what is in it is the container's, and it goes with that.
+    #[serde(default)]
+    pub(crate) is_ours: bool,
 }
 
 /// Those of one container.
@@ -77,6 +80,23 @@ impl Groups {
         let mut groups = place::find(Some(&systemd::place(&unit)?), id)?;
         groups.unit = Some(unit);
         Ok(groups)
+    }
+
+    /// Makes sure that they are nobody else's. What is in use is not taken: at the end it would be ended.
+    pub(crate) fn claim(&mut self) -> anyhow::Result<()> {
+        for group in &mut self.all {
+            let is_root = group.folder == group.mount;
+            let mut pids = Vec::new();
+            list(&group.folder, &mut pids)?;
+            if is_root || !pids.is_empty() {
+                bail!(
+                    "policy: linux.cgroupsPath: the control group {:?} is in use",
+                    group.folder
+                );
+            }
+            group.is_ours = true;
+        }
+        Ok(())
     }
 
     /// Has systemd make them around a process. What they hold is set by [`Groups::make`] then.
@@ -119,6 +139,8 @@ impl Groups {
         if self.all.is_empty() {
             self.version = Version::None;
         }
+        let rules = resources.and_then(|resources| resources.devices().as_deref());
+        self.allow_devices(rules.unwrap_or_default(), lenient)?;
         match resources {
             Some(resources) => self.set(resources, lenient),
             None => Ok(()),
@@ -140,12 +162,10 @@ impl Groups {
             };
             settings::write(folder, &setting)?;
         }
-        if let Some(rules) = resources.devices() {
-            self.allow_devices(rules, lenient)?;
-        }
         Ok(())
     }
 
+    /// Without a rule those that every container has.
     fn allow_devices(
         &self,
         rules: &[oci_spec::runtime::LinuxDeviceCgroup],
@@ -265,7 +285,8 @@ impl Groups {
     /// Ends what is in them and removes them.
     pub(crate) fn remove(&self) -> anyhow::Result<()> {
         let began = Instant::now();
-        while let pids @ [_, ..] = &*self.processes().unwrap_or_default() {
+        let ours = || self.all.iter().filter(|group| group.is_ours);
+        while let pids @ [_, ..] = &*self.own_processes()? {
             for pid in pids {
                 if let Some(pid) = rustix::process::Pid::from_raw(*pid as i32) {
                     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -282,10 +303,17 @@ impl Groups {
         if let Some(unit) = &self.unit {
             systemd::stop(unit);
         }
-        for group in &self.all {
+        for group in ours() {
             remove_tree(&group.folder, began + PATIENCE)?;
         }
         Ok(())
+    }
+
+    fn own_processes(&self) -> anyhow::Result<Vec<u32>> {
+        match self.all.first() {
+            Some(group) if group.is_ours => self.processes(),
+            _ => Ok(Vec::new()),
+        }
     }
 }
 

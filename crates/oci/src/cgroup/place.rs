@@ -48,6 +48,7 @@ pub(super) fn find(path: Option<&Path>, id: &str) -> anyhow::Result<Groups> {
             folder: folder(&hierarchy, Path::new(place), path, id),
             controllers: hierarchy.controllers,
             mount: hierarchy.mount,
+            is_ours: false,
         });
     }
     Ok(Groups {

@@ -13,6 +13,7 @@ use palisade_process::container::{self, Created, Creator, Given, Identity, Names
 use rustix::fs::{Mode, OFlags};
 use std::{
     fs,
+    io::Write as _,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -132,15 +133,13 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         .is_some_and(|process| process.terminal().unwrap_or(false));
     let socket = console_socket(asked, terminal)?;
     let folder = Folder::make(global, asked.id)?;
+    let _lock = folder.lock()?;
     let mut groups = groups;
     let made = (|| {
         folder.keep_config(&bundle.text)?;
-        // What systemd makes it makes around a process.
-        if groups.unit.is_none() {
-            groups.make(linux.resources().as_ref(), lenient)?;
-        }
-        // Without those that nobody lets it make.
-        let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
+        // Before there is anything that would be left.
+        groups.claim()?;
+        let root = spec.root().as_ref().context("policy: there is no root")?;
         let mut state = State {
             id: asked.id.into(),
             bundle: bundle.folder.clone(),
@@ -148,10 +147,19 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
             init: None,
             keeper: None,
             groups: groups.clone(),
-            shares_processes: !planned.namespaces.owns(Namespace::Pid),
+            rootfs: bundle.folder.join(root.path()),
+            has_hosts_network: false,
             annotations: spec.annotations().clone().unwrap_or_default(),
         };
         folder.write(&state)?;
+        // What systemd makes it makes around a process.
+        if groups.unit.is_none() {
+            groups.make(linux.resources().as_ref(), lenient)?;
+        }
+        // Without those that nobody lets it make.
+        let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
+        state.groups = groups.clone();
+        state.has_hosts_network = !planned.namespaces.has(Namespace::Network);
         let created = make(&bundle, &planned, asked, &state, lenient)?;
         state.init = Identity::of(created.pid);
         state.keeper = Identity::of(created.keeper);
@@ -195,7 +203,9 @@ fn make(
     let groups = &state.groups;
     let preserved = preserved(asked.making.preserve_fds)?;
     let is_made = groups.unit.is_none();
-    let processes = groups.processes_file().filter(|_| is_made).map(|path| {
+    // Elsewhere the container's PID 1 ends them all.
+    let is_needed = is_made && !plan.namespaces.owns(Namespace::Pid);
+    let processes = groups.processes_file().filter(|_| is_needed).map(|path| {
         rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .with_context(|| format!("host: cannot open {path:?}"))
     });
@@ -242,8 +252,11 @@ pub(super) fn write_pid(path: &Path, pid: u32) -> anyhow::Result<()> {
         .context("policy: --pid-file names no file")?;
     let mut new = std::ffi::OsString::from(".");
     new.push(name);
+    new.push(format!(".{}", std::process::id()));
     let new = path.with_file_name(new);
-    fs::write(&new, pid.to_string())
+    // Nothing that lies there is followed or written to.
+    fs::File::create_new(&new)
+        .and_then(|mut file| file.write_all(pid.to_string().as_bytes()))
         .and_then(|()| fs::rename(&new, path))
         .with_context(|| format!("host: cannot write {path:?}"))
 }

@@ -21,6 +21,10 @@ pub(super) fn run(global: &Global, asked: &cli::Delete, log: &Log) -> anyhow::Re
         Err(_) if asked.force && !state::root(global).join(&asked.id).exists() => return Ok(()),
         folder => folder?,
     };
+    let _lock = match asked.force {
+        true => folder.lock()?,
+        false => folder.try_lock()?,
+    };
     let state = match folder.read() {
         // Whoever made it was ended before it had written anything.
         Err(_) if asked.force => return folder.remove(),

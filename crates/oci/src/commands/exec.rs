@@ -8,7 +8,7 @@ use crate::{
     bundle::{Surroundings, of_process},
     cli::{self, Global},
     console,
-    state::Folder,
+    state::{Folder, State},
 };
 use anyhow::{Context, bail};
 use oci_spec::runtime::{Capability, Process, Spec, User};
@@ -41,12 +41,11 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         }
         (None, _) => None,
     };
-    let root = spec.root().as_ref().context("policy: there is no root")?;
     let plan = of_process(
         &spec,
         &process,
-        &state.bundle.join(root.path()),
-        &seen(&spec),
+        &state.rootfs,
+        &seen(&state),
         &Surroundings::probe(),
     )?;
     let kept = preserved(asked.preserve_fds)?;
@@ -89,20 +88,10 @@ fn terminal(process: &Process) -> Terminal {
 }
 
 /// Only whether the network is the host's matters to a process.
-fn seen(spec: &Spec) -> Namespaces {
-    let asked = spec
-        .linux()
-        .as_ref()
-        .and_then(|linux| linux.namespaces().clone());
-    let has_network = asked
-        .iter()
-        .flatten()
-        .any(|namespace| namespace.typ() == oci_spec::runtime::LinuxNamespaceType::Network);
+fn seen(state: &State) -> Namespaces {
+    let own = (!state.has_hosts_network).then_some(Namespace::Network);
     Namespaces {
-        made: has_network
-            .then_some(Namespace::Network)
-            .into_iter()
-            .collect(),
+        made: own.into_iter().collect(),
         ..Namespaces::default()
     }
 }

@@ -15,6 +15,9 @@ pub(super) fn run(global: &Global, id: &str, log: &Log) -> anyhow::Result<()> {
     match state.status() {
         Status::Created => start(&folder, &state, log),
         Status::Running => bail!("policy: cannot start an already running container"),
+        Status::Stopped if state.init.is_none() => {
+            bail!("policy: cannot start a container that is being created")
+        }
         Status::Stopped => bail!("policy: cannot start a container that has stopped"),
     }
 }

@@ -132,3 +132,124 @@ fn the_hosts_abstract_sockets_are_not_in_reach() {
     assert_eq!(outcome.stdout, "", "{outcome:?}");
     assert!(outcome.stderr.contains("not permitted"), "{outcome:?}");
 }
+
+/// Whoever gets at init gets no call that the container has not.
+#[test]
+fn init_is_filtered_and_has_one_capability() {
+    for user in users() {
+        let said = Bundle::new(
+            user,
+            "grep -E '^(Seccomp|NoNewPrivs|CapEff|CapBnd):' /proc/1/status",
+        )
+        .run()
+        .succeeded();
+        assert!(said.contains("Seccomp:\t2"), "{user:?}: {said}");
+        assert!(said.contains("NoNewPrivs:\t1"), "{user:?}: {said}");
+        assert_eq!(
+            said.matches("0000000000000020").count(),
+            2,
+            "{user:?}: {said}"
+        );
+    }
+}
+
+/// A process that enters is seen in the container before it is confined (CVE-2016-9962). In a user namespace of its own a
+/// container may have every capability over its processes.
+#[test]
+fn nobody_looks_into_a_process_that_enters() {
+    if !is_root() {
+        return;
+    }
+    let script = r#"
+import os
+while not os.path.exists("/work/stop"):
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit() or int(pid) <= 2 + int(os.getpid() > 2):
+            continue
+        try:
+            before = open(f"/proc/{pid}/comm").read().strip()
+            os.readlink(f"/proc/{pid}/root")
+            after = open(f"/proc/{pid}/comm").read().strip()
+            if before == after and before not in ("true", "python3"):
+                open("/work/caught", "a").write(before + "\n")
+        except OSError:
+            pass
+"#;
+    let mut bundle = Bundle::new(User::Root, "");
+    bundle.config["process"]["args"] = json!(["python3", "-c", script]);
+    let mapping = json!([{ "containerID": 0, "hostID": 100000, "size": 65536 }]);
+    bundle.config["linux"]["uidMappings"] = mapping.clone();
+    bundle.config["linux"]["gidMappings"] = mapping;
+    let set = json!(["CAP_SYS_PTRACE"]);
+    bundle.config["process"]["capabilities"] =
+        json!({ "bounding": set, "effective": set, "permitted": set });
+    let namespaces = bundle.config["linux"]["namespaces"].as_array_mut().unwrap();
+    namespaces.push(json!({ "type": "user" }));
+    let work = bundle.rootfs().join("work");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(&work, mode).unwrap();
+    bundle.write();
+    bundle.ask(&["create", &bundle.id]).succeeded();
+    bundle.ask(&["start", &bundle.id]).succeeded();
+    for _ in 0..20 {
+        bundle.ask(&["exec", &bundle.id, "/bin/true"]).succeeded();
+    }
+    fs::write(work.join("stop"), "").unwrap();
+    bundle.wait_until("stopped");
+    let caught = fs::read_to_string(work.join("caught")).unwrap_or_default();
+    assert_eq!(caught, "");
+}
+
+/// A group that somebody is in is not the container's to empty at its end.
+#[test]
+fn a_control_group_in_use_is_not_taken() {
+    if !is_root() {
+        return;
+    }
+    let stranger = Bundle::new(User::Root, "sleep 1000");
+    stranger.write();
+    stranger.ask(&["create", &stranger.id]).succeeded();
+    stranger.ask(&["start", &stranger.id]).succeeded();
+    for path in [format!("/{}", stranger.id), "/".into(), "/..".into()] {
+        let mut bundle = Bundle::new(User::Root, "true");
+        bundle.config["linux"]["cgroupsPath"] = json!(path);
+        bundle.run().refused_with("is in use");
+        bundle.ask(&["delete", "--force", &bundle.id]).succeeded();
+    }
+    assert_eq!(stranger.status(), "running");
+}
+
+/// A link for `/dev` led device nodes into a volume of the host's, in place of what was there.
+#[test]
+fn devices_are_made_by_no_link() {
+    if !is_root() {
+        return;
+    }
+    let mut bundle = Bundle::new(User::Root, "true");
+    let volume = bundle.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    fs::write(volume.join("null"), "kept").unwrap();
+    fs::create_dir(bundle.rootfs().join("volume")).unwrap();
+    fs::remove_dir(bundle.rootfs().join("dev")).unwrap();
+    std::os::unix::fs::symlink("volume", bundle.rootfs().join("dev")).unwrap();
+    bundle.mount(json!({ "destination": "/volume", "source": volume, "options": ["bind"] }));
+    bundle.run().refused_with("symbolic links");
+    assert_eq!(fs::read_to_string(volume.join("null")).unwrap(), "kept");
+    assert_eq!(fs::read_dir(&volume).unwrap().count(), 1);
+}
+
+/// A path to a namespace of the host's makes it nobody else's.
+#[test]
+fn the_hosts_namespaces_are_the_hosts_by_whatever_path() {
+    for user in users() {
+        let mut bundle = Bundle::new(user, "true");
+        for namespace in bundle.config["linux"]["namespaces"].as_array_mut().unwrap() {
+            if namespace["type"] == "uts" {
+                namespace["path"] = json!("/proc/self/ns/uts");
+            }
+        }
+        bundle
+            .run()
+            .refused_with("hostname without a uts namespace would be the host's");
+    }
+}

@@ -161,3 +161,22 @@ fn a_report_says_what_was_asked_for_and_what_the_kernel_holds() {
         (json!("palisade's filter"), json!("filters: 1"))
     );
 }
+
+/// Without a rule a container has no device but those that every container has.
+#[test]
+fn without_a_rule_no_device_is_allowed() {
+    if !is_root() {
+        return;
+    }
+    let script = "mknod /work/fuse c 10 229 && head -c 0 /work/fuse; head -c 1 /dev/zero | wc -c";
+    let mut bundle = Bundle::new(User::Root, script);
+    let set = json!(["CAP_MKNOD"]);
+    bundle.config["process"]["capabilities"] =
+        json!({ "bounding": set, "effective": set, "permitted": set });
+    let outcome = bundle.run();
+    assert!(
+        outcome.stderr.contains("Operation not permitted"),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.stdout, "1\n", "{outcome:?}");
+}

@@ -149,3 +149,27 @@ fn after_the_start_and_the_end_all_run_whatever_one_of_them_says() {
         assert_eq!(fs::read_to_string(&log).unwrap(), "second\nsecond\n");
     }
 }
+
+/// The state is larger than a pipe, and nobody reads it.
+#[test]
+fn one_that_does_not_read_harms_nobody() {
+    for user in users() {
+        for kind in [
+            "createRuntime",
+            "createContainer",
+            "startContainer",
+            "poststart",
+        ] {
+            let mut bundle = Bundle::new(user, "exit 7");
+            bundle.config["annotations"] = json!({ "long": "x".repeat(200_000) });
+            bundle.config["hooks"][kind] = json!([{ "path": "/bin/true" }]);
+            let outcome = bundle.run();
+            assert_eq!(
+                outcome.code,
+                Some(7),
+                "{user:?} {kind}: {:.300}",
+                outcome.stderr
+            );
+        }
+    }
+}

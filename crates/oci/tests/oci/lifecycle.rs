@@ -272,3 +272,31 @@ fn with_processes_of_others_only_its_own_are_ended() {
     assert_eq!(first.status(), "running");
     assert!(sleeps().contains("sleep 1000"));
 }
+
+/// While it is made a name is its maker's.
+#[test]
+fn what_is_being_created_is_neither_deleted_nor_created_again() {
+    let user = users()[0];
+    let mut bundle = Bundle::new(user, "true");
+    let (began, goes_on) = (bundle.path().join("began"), bundle.path().join("goes-on"));
+    let script = format!(
+        "echo > {}; until test -e {}; do :; done",
+        began.display(),
+        goes_on.display()
+    );
+    bundle.config["hooks"]["createRuntime"] =
+        serde_json::json!([{ "path": "/bin/sh", "args": ["sh", "-c", script], "timeout": 20 }]);
+    bundle.write();
+    std::thread::scope(|scope| {
+        let creating = scope.spawn(|| bundle.ask(&["create", &bundle.id]));
+        wait_for(|| began.exists(), "the hook");
+        assert_eq!(bundle.status(), "creating");
+        bundle
+            .ask(&["delete", &bundle.id])
+            .refused_with("is being created");
+        bundle.ask(&["create", &bundle.id]).refused_with("exists");
+        fs::write(&goes_on, "").unwrap();
+        creating.join().unwrap().succeeded();
+    });
+    assert_eq!(bundle.status(), "created");
+}

@@ -3,6 +3,7 @@
 use super::{Bind, ContainerError, Hook, Plan, Process, Source, Step};
 use crate::{
     launch::encode::Writer,
+    seccomp,
     wire::{
         self,
         container::{BY_PATH, op, pause},
@@ -65,6 +66,7 @@ impl<'a> Encoder<'a> {
         self.title(&[words[0], words[1], wire::CREATED_TITLE]);
         // What is executed is known before the pause, so that what is not there is told of then.
         self.program(&plan.process);
+        self.writer.u32(op::OWN_FILTER).text(&seccomp::init()?);
         self.writer.u32(op::CHECK_PROGRAM);
         self.writer.u32(op::PAUSE).u32(pause::CREATED);
         self.title(&[words[0], words[1], wire::RUNNING_TITLE]);

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 pub enum ContainerError {
     #[error(transparent)]
     Keeper(#[from] KeeperError),
+    #[error(transparent)]
+    Filter(#[from] crate::seccomp::CompileError),
     #[error("wall: cannot talk to the container: {0}")]
     Talk(#[source] Errno),
     #[error("wall: the container's first process ended without a word")]

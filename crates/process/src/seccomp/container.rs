@@ -140,6 +140,27 @@ pub fn container(capabilities: u64) -> Filter {
     filter
 }
 
+/// The program of the filter of a container's init, which waits, passes signals on and reaps.
+pub(crate) fn init() -> Result<Vec<u8>, super::CompileError> {
+    let mut filter = Filter::new(EPERM);
+    for number in [
+        SYS_ppoll,
+        SYS_read,
+        SYS_wait4,
+        SYS_kill,
+        SYS_recvmsg,
+        SYS_sendmsg,
+        SYS_close,
+        // While its program's process is made, whose stack it gives back.
+        SYS_futex,
+        SYS_munmap,
+        SYS_exit_group,
+    ] {
+        set(&mut filter, number, ALLOW);
+    }
+    filter.program()
+}
+
 const NEW_NAMESPACES: u64 = (CLONE_NEWNS
     | CLONE_NEWCGROUP
     | CLONE_NEWUTS

@@ -132,6 +132,8 @@ pub mod op {
     pub const LANDLOCK: u32 = 34;
     /// What init is called from here on.
     pub const TITLE: u32 = 35;
+    /// The filter that init loads itself once the program runs: its program.
+    pub const OWN_FILTER: u32 = 36;
 }
 
 /// Pauses of a container.

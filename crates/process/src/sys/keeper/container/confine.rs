@@ -143,10 +143,17 @@ fn drop_bounding(kept: u64) {
 }
 
 /// Init signals its children, of whatever user, and does nothing else any more.
-pub(super) fn give_up() -> Result<(), Failure> {
+/// Who gets at it, as the holder of CAP_SYS_PTRACE does, gets no call that the container has not.
+pub(super) fn give_up(own_filter: Option<&[u8]>) -> Result<(), Failure> {
     kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 1)?;
     let [_, had, _] = kernel::capabilities().during(Step::Credentials, 8)?;
     let kept = had & 1 << CAP_KILL;
     drop_bounding(kept);
-    kernel::set_capabilities([kept, kept, 0]).during(Step::Credentials, 9)
+    kernel::set_capabilities([kept, kept, 0]).during(Step::Credentials, 9)?;
+    match own_filter {
+        Some(program) => kernel::seccomp(program, 0)
+            .map(drop)
+            .during(Step::Filter, 9),
+        None => Err(Errno::INVAL).during(Step::Filter, 10),
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{During, Failure, confine, init, message::Setup, terminal};
 use crate::{kernel, wire::container::Step};
+use core::sync::atomic::AtomicU32;
 use kernel::{CStr, Errno, Fd};
 
 /// Stack of that process until its program has one of its own.
@@ -13,20 +14,34 @@ const S_IFREG: u16 = 0o100_000;
 /// What that process works on and where it leaves its failure; both processes see it until the program runs.
 struct Birth<'a> {
     setup: &'a mut Setup,
+    /// Whether init has given up its rights: not before that is there anybody who could look at it.
+    may_go: &'a AtomicU32,
     failure: Option<Failure>,
 }
+
+const WAIT: u32 = 0;
+const GO: u32 = 1;
+const END: u32 = 2;
 
 /// Starts the program; gives its pid inside.
 pub(super) fn start(setup: &mut Setup) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::Spawn, 10)?;
+    let own_filter = setup.own_filter;
+    let may_go = AtomicU32::new(WAIT);
     let mut birth = Birth {
         setup,
+        may_go: &may_go,
         failure: None,
     };
-    let spawned = kernel::spawn(stack, become_guest, &mut birth, false);
+    let mut given_up = Ok(());
+    let spawned = kernel::spawn_beside(stack, become_guest, &mut birth, false, || {
+        given_up = confine::give_up(own_filter);
+        kernel::change(&may_go, if given_up.is_ok() { GO } else { END });
+    });
     // Its program has a stack of its own.
     kernel::release(stack);
     let pid = spawned.during(Step::Spawn, 11)?;
+    given_up?;
     match birth.failure {
         Some(failure) => Err(failure),
         None => Ok(pid),
@@ -34,7 +49,9 @@ pub(super) fn start(setup: &mut Setup) -> Result<i32, Failure> {
 }
 
 extern "C" fn become_guest(birth: &mut Birth) -> ! {
-    birth.failure = Some(execute_confined(birth.setup));
+    if kernel::wait_for_change(birth.may_go, WAIT) == GO {
+        birth.failure = Some(execute_confined(birth.setup));
+    }
     crate::exit(127)
 }
 
@@ -72,6 +89,10 @@ fn prepare(setup: &mut Setup) -> Result<(), Failure> {
     confine::confine(setup)?;
     if entered.is_err() {
         kernel::change_directory(cwd).during(Step::WorkingDirectory, 0)?;
+    }
+    // By a descriptor that its starter gave it, say (CVE-2024-21626).
+    if !kernel::stands_inside().during(Step::WorkingDirectory, 1)? {
+        return Err(Errno::NOENT).during(Step::WorkingDirectory, 2);
     }
     reset_signals();
     kernel::set_signal_mask(0).during(Step::Execute, 1)

@@ -1,6 +1,6 @@
 //! Programs that the engine has run on the way to a container.
 
-use super::{During, Failure, confine, guest, message::Setup, readable};
+use super::{During, Failure, KEEPER, confine, guest, message::Setup, readable};
 use crate::{kernel, message::Reader, wire::container::Step};
 use kernel::{CStr, Errno, Fd};
 
@@ -17,14 +17,20 @@ pub(super) fn run(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(
         execute(setup, confined != 0, pipe, (path, arguments, environment))
     };
     kernel::close(pipe[0]);
-    // More than a pipe holds waits for the program, which may be gone: SIGPIPE is blocked here.
+    // One that does not read it may be gone, and SIGPIPE is blocked here; with room for all of it nobody waits for one that hangs.
+    kernel::set_pipe_size(pipe[1], input.len());
     write_all(pipe[1], input);
     kernel::close(pipe[1]);
     let patience = (seconds != 0).then_some(u64::from(seconds) * 1_000_000_000);
-    let _ = kernel::poll(&mut [readable(pidfd)], patience);
+    let mut ends = [pidfd, KEEPER].map(readable);
+    let _ = kernel::poll(&mut ends, patience);
     // One that has ended is not touched by it.
     kernel::pidfd_kill(pidfd);
     kernel::close(pidfd);
+    if ends[1].revents != 0 {
+        // Nothing outlives the keeper.
+        crate::exit(125)
+    }
     match kernel::wait_for(pid).during(Step::Hook, item)? {
         0 => Ok(()),
         status => Err(Errno(status)).during(Step::Hook, item),

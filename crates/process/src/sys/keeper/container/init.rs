@@ -3,7 +3,7 @@
 //! As PID 1 it is nobody's to end from inside. Signals that it gets from outside are the program's; its end is the program's.
 
 use super::{
-    During, Failure, KEEPER, confine, failed, guest, hook,
+    During, Failure, KEEPER, failed, guest, hook,
     message::{MOST_NAMESPACES, Setup},
     readable, record, record_from, root, send_record, terminal,
 };
@@ -60,7 +60,7 @@ pub(super) fn run(
     }
     let (Ok(children), Ok(signals)) = (
         kernel::signalfd(CHILD),
-        kernel::signalfd(!(CHILD | KILL | STOP)),
+        kernel::signalfd(!(CHILD | KILL | STOP | PIPE)),
     ) else {
         crate::exit(125)
     };
@@ -86,6 +86,8 @@ pub(super) fn run(
 const CHILD: u64 = 1 << (kernel::SIGCHLD - 1);
 const KILL: u64 = 1 << (kernel::SIGKILL - 1);
 const STOP: u64 = 1 << 18;
+/// Its own, of a hook that does not read.
+const PIPE: u64 = 1 << (kernel::SIGPIPE - 1);
 
 /// Lets go of everything that was the keeper's. What is kept comes from further up.
 fn settle(channel: Fd, gate: [Fd; 2], sysfs: Option<Fd>) -> kernel::Result<()> {
@@ -120,10 +122,6 @@ fn begin(init: &mut Init, has_sysfs: bool, made: u64) -> Result<i32, Failure> {
         // As whom nobody is mapped there are no rights on files.
         kernel::set_ids(0, 0).during(Step::SetIds, 0)?;
     }
-    if init.is_entrant {
-        // There are processes around it already (CVE-2016-9962).
-        hide()?;
-    }
     if !init.is_entrant {
         kernel::set_session().during(Step::Session, 0)?;
         if !init.owns_processes {
@@ -151,7 +149,6 @@ fn begin(init: &mut Init, has_sysfs: bool, made: u64) -> Result<i32, Failure> {
     for fd in setup.fds() {
         kernel::close(*fd);
     }
-    confine::give_up()?;
     Ok(pid)
 }
 
@@ -165,9 +162,9 @@ fn bring_loopback_up() -> kernel::Result<()> {
     outcome
 }
 
-/// Nobody in the container looks into this process, whatever capabilities it has there: its memory belongs to the keeper's user
-/// namespace. Not before somebody is there: until then its own files in `/proc` are its own.
-fn hide() -> Result<(), Failure> {
+/// Nobody in the container looks into this process, whatever capabilities it has in a user namespace there: its memory belongs to
+/// the keeper's. Not before somebody is there: until then its own files in `/proc` are its own.
+pub(super) fn hide() -> Result<(), Failure> {
     kernel::prctl(SET_DUMPABLE, 0).during(Step::SetIds, 1)
 }
 
@@ -252,6 +249,7 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
         }
         op::FILTER => setup.filters.push((reader.bytes()?, reader.u32()?))?,
         op::LABEL => setup.labels.push((Some(reader.text()?), reader.bytes()?))?,
+        op::OWN_FILTER => setup.own_filter = Some(reader.bytes()?),
         op::KEYRING => setup.new_keyring = true,
         op::STREAMS => setup.streams = reader.u32()? as usize,
         op::SCHEDULER => setup.scheduler = Some(reader.bytes()?),

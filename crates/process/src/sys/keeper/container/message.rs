@@ -33,6 +33,8 @@ pub(super) struct Setup {
     pub(super) credentials: Option<Credentials>,
     pub(super) limits: List<(u32, u64, u64), MOST_LIMITS>,
     pub(super) filters: List<(&'static [u8], u32), MOST_FILTERS>,
+    /// What init may call itself once the program runs.
+    pub(super) own_filter: Option<&'static [u8]>,
     pub(super) labels: List<(Option<CStr<'static>>, &'static [u8]), MOST_LABELS>,
     pub(super) landlock: Option<[u64; 3]>,
     pub(super) new_keyring: bool,
@@ -121,6 +123,7 @@ impl Setup {
             credentials: None,
             limits: List::new(),
             filters: List::new(),
+            own_filter: None,
             labels: List::new(),
             landlock: None,
             new_keyring: false,

@@ -260,10 +260,19 @@ pub(super) fn make_device(reader: &mut Reader, setup: &Setup, item: u32) -> Resu
     let [mode, major, minor, uid, gid] = [number()?, number()?, number()?, number()?, number()?];
     let make = || {
         let (parent, name) = parent_of(root_of_plain(setup)?, path)?;
-        // What the image has there is not what was asked for.
-        let _ = kernel::unlink(parent, name, 0);
-        kernel::make_node(parent, name, mode, (major, minor))?;
-        kernel::set_owner(parent, name, uid, gid)?;
+        match kernel::make_node(parent, name, mode, (major, minor)) {
+            Ok(()) => kernel::set_owner(parent, name, uid, gid)?,
+            // The image may have it already. Whatever else lies there is not removed: it may be the host's.
+            Err(errno) if errno == Errno::EXIST => {
+                let found = kernel::statx_at(parent, name)?;
+                let is_it = u32::from(found.mode & S_IFMT) == mode & u32::from(S_IFMT)
+                    && (found.number_major, found.number_minor) == (major, minor);
+                if !is_it {
+                    return Err(errno);
+                }
+            }
+            Err(errno) => return Err(errno),
+        }
         kernel::close(parent);
         Ok(())
     };
@@ -274,7 +283,8 @@ fn root_of_plain(setup: &Setup) -> kernel::Result<Fd> {
     setup.root.ok_or(Errno::INVAL)
 }
 
-/// The folder that a path inside lies in, made if it is not there, and the path's last name.
+/// The folder that a path inside lies in, made if it is not there, and the path's last name. No link leads there: an image's
+/// `/dev` may be one into a folder of the host's that is mounted.
 fn parent_of(root: Fd, path: CStr<'static>) -> kernel::Result<(Fd, CStr<'static>)> {
     let bytes = path.with_nul();
     let slash = bytes.iter().rposition(|byte| *byte == b'/');
@@ -284,7 +294,10 @@ fn parent_of(root: Fd, path: CStr<'static>) -> kernel::Result<(Fd, CStr<'static>
     let place = text.get_mut(..=slash + 1).ok_or(Errno::INVAL)?;
     place[..=slash].copy_from_slice(&bytes[..=slash]);
     let folder = CStr::new(place).ok_or(Errno::INVAL)?;
-    Ok((find_or_make(root, folder, true, 0o755)?, name))
+    kernel::close(find_or_make(root, folder, true, 0o755)?);
+    let plain = IN_ROOT | kernel::RESOLVE_NO_SYMLINKS;
+    let found = kernel::open_resolved(root, folder, kernel::O_PATH, plain)?;
+    Ok((found, name))
 }
 
 pub(super) fn link(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
@@ -411,11 +424,13 @@ fn open_namespaces(setup: &mut Setup) -> kernel::Result<()> {
         (kernel::CLONE_NEWUTS, c!("/proc/self/ns/uts")),
         (kernel::CLONE_NEWNET, c!("/proc/self/ns/net")),
         (kernel::CLONE_NEWPID, c!("/proc/self/ns/pid")),
+        (kernel::CLONE_NEWTIME, c!("/proc/self/ns/time")),
         (kernel::CLONE_NEWNS, c!("/proc/self/ns/mnt")),
     ];
     for (kind, path) in all {
-        if let Ok(namespace) = kernel::open(kernel::AT_FDCWD, path, 0, 0) {
-            setup.namespaces.push((kind, namespace))?;
+        match kernel::open(kernel::AT_FDCWD, path, 0, 0) {
+            Err(errno) if errno == Errno::NOENT => {}
+            namespace => setup.namespaces.push((kind, namespace?))?,
         }
     }
     Ok(())

@@ -59,14 +59,24 @@ fn hear(gate: Fd) -> Result<(u64, Fd), Failure> {
 }
 
 fn become_first(request: &Record, fds: &[Fd], gate: [Fd; 2], title: Title) -> Result<(), Failure> {
+    let flags = request.words[create::FLAGS];
     let count = request.words[create::JOINED] as usize;
     let kinds = request.words.get(create::JOINED + 1..).unwrap_or(&[]);
     let kinds = kinds.get(..count).ok_or(Errno::INVAL);
     let (kinds, [channel, joined @ ..]) = (kinds.during(Step::Decode, 0)?, fds) else {
         return Err(Errno::INVAL).during(Step::Decode, 1);
     };
+    // Where there are processes of others already, nobody may look into what comes to be among them (CVE-2016-9962): its
+    // memory is of the keeper's user namespace, in which nobody of theirs has a right. What is forked from it is as hidden.
+    if flags & (container::ENTRANT | container::SHARED_PROCESSES) != 0 {
+        init::hide()?;
+    }
     join(joined, kinds)?;
-    let flags = request.words[create::FLAGS];
+    if kinds.contains(&kernel::CLONE_NEWUSER) {
+        // Until then it is the host's root, by its number.
+        kernel::set_ids(0, 0).during(Step::SetIds, 0)?;
+        init::hide()?;
+    }
     let made = request.words[create::MADE];
     let sysfs = match flags & container::WITH_SYSFS {
         0 => None,

@@ -127,6 +127,17 @@ pub(crate) fn spawn<T>(
     argument: &mut T,
     share_descriptors: bool,
 ) -> Result<i32> {
+    spawn_beside(stack, run, argument, share_descriptors, || {})
+}
+
+/// The same, and does something before it waits. What the child works on is the child's meanwhile.
+pub(crate) fn spawn_beside<T>(
+    stack: &mut [u8],
+    run: extern "C" fn(&mut T) -> !,
+    argument: &mut T,
+    share_descriptors: bool,
+    meanwhile: impl FnOnce(),
+) -> Result<i32> {
     let top = (stack.as_mut_ptr() as usize + stack.len()) & !15;
     let files = if share_descriptors { CLONE_FILES } else { 0 };
     let flags = CLONE_VM | CLONE_CHILD_CLEARTID | files | SIGCHLD as u64;
@@ -146,6 +157,7 @@ pub(crate) fn spawn<T>(
     if result < 0 {
         return Err(Errno(-result as u32));
     }
+    meanwhile();
     while sharing.load(Ordering::Acquire) != 0 {
         wait_while(&sharing, 1);
     }
@@ -171,7 +183,7 @@ pub(crate) fn enter_namespace(namespace: Fd, kind: u64) -> Result<()> {
 }
 
 /// Sleeps while the word has this value; may wake for no reason.
-fn wait_while(word: &AtomicU32, value: u32) {
+pub(super) fn wait_while(word: &AtomicU32, value: u32) {
     const FUTEX_WAIT: usize = 0;
     // SAFETY: the kernel reads the word, which is borrowed for the call; no timeout is given.
     let _ = unsafe { call!(number::FUTEX, word.as_ptr(), FUTEX_WAIT, value, 0) };

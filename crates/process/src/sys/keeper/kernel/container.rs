@@ -1,11 +1,14 @@
 //! What only containers need: see `sys/keeper/containers.rs`.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use super::{
     CLONE_NEWCGROUP, CLONE_PIDFD, CStr, Fd, Result, SIGCHLD, birth::CloneArgs, call6, number,
 };
 
 /// Numbers beside those of [`number`].
 mod own {
+    pub(super) const GETCWD: usize = 79;
     pub(super) const SETDOMAINNAME: usize = 171;
     pub(super) const FCHOWNAT: usize = 260;
     pub(super) const IOPRIO_SET: usize = 251;
@@ -26,6 +29,9 @@ pub(crate) fn fork_sibling(namespaces: u64) -> Result<Option<(i32, Fd)>> {
     let pid = unsafe { call!(number::CLONE, flags, 0usize, &raw mut pidfd)? };
     Ok((pid != 0).then_some((pid as i32, pidfd)))
 }
+
+/// `CLONE_NEWTIME`, which clone(2) has no room for.
+pub(crate) const CLONE_NEWTIME: u64 = 0x80;
 
 /// A child like any other, with a pidfd.
 pub(crate) fn fork_child() -> Result<Option<(i32, Fd)>> {
@@ -166,6 +172,39 @@ pub(crate) fn set_io_priority(priority: u32) -> Result<()> {
 pub(crate) fn set_personality(personality: u32) -> Result<()> {
     // SAFETY: no pointer.
     unsafe { call!(own::PERSONALITY, personality).map(drop) }
+}
+
+/// Waits until the word has another value.
+pub(crate) fn wait_for_change(word: &AtomicU32, value: u32) -> u32 {
+    loop {
+        match word.load(Ordering::Acquire) {
+            same if same == value => super::birth::wait_while(word, value),
+            other => return other,
+        }
+    }
+}
+
+/// Sets the word, and wakes who waits for that.
+pub(crate) fn change(word: &AtomicU32, value: u32) {
+    const FUTEX_WAKE: usize = 1;
+    word.store(value, Ordering::Release);
+    // SAFETY: the kernel does not look at the word, which is borrowed for the call.
+    let _ = unsafe { call!(number::FUTEX, word.as_ptr(), FUTEX_WAKE, 1, 0) };
+}
+
+/// Whether this process stands in a folder that its root leads to: getcwd(2) says so at the beginning of its answer.
+pub(crate) fn stands_inside() -> Result<bool> {
+    let mut path = [0u8; 4096];
+    // SAFETY: the kernel writes at most `len` bytes into the borrowed buffer.
+    unsafe { call!(own::GETCWD, path.as_mut_ptr(), path.len())? };
+    Ok(path[0] == b'/')
+}
+
+/// As much as is written to a pipe before anybody reads; as far as the kernel lets this process.
+pub(crate) fn set_pipe_size(pipe: Fd, bytes: usize) {
+    const F_SETPIPE_SZ: usize = 1031;
+    // SAFETY: takes numbers only.
+    let _ = unsafe { call!(number::FCNTL, pipe, F_SETPIPE_SZ, bytes) };
 }
 
 /// Whatever is open from `first` on is closed when a program is executed.

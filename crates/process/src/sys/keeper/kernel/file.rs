@@ -57,7 +57,9 @@ pub(crate) struct Statx {
     spare: u16,
     pub(crate) inode: u64,
     pub(crate) size: u64,
-    between: [u8; 88],
+    between: [u8; 80],
+    pub(crate) number_major: u32,
+    pub(crate) number_minor: u32,
     pub(crate) device_major: u32,
     pub(crate) device_minor: u32,
     /// Since Linux 5.8.
