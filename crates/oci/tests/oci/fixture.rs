@@ -220,13 +220,14 @@ impl Bundle {
 }
 
 impl Drop for Bundle {
+    /// Whatever a test did, nothing is left.
     fn drop(&mut self) {
-        let _ = self
-            .runtime()
-            .args(["delete", "--force", &self.id])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        let outcome = self.ask(&["delete", "--force", &self.id]);
+        let left = fs::exists(Path::new("/sys/fs/cgroup/pids").join(&self.id));
+        if !std::thread::panicking() {
+            assert_eq!(outcome.code, Some(0), "{outcome:?}");
+            assert!(!left.unwrap(), "a control group is left: {outcome:?}");
+        }
     }
 }
 

@@ -265,6 +265,9 @@ fn with_processes_of_others_only_its_own_are_ended() {
     }
     rustix::process::kill_process(Pid::from_raw(init).unwrap(), Signal::KILL).unwrap();
     second.wait_until("stopped");
+    // As its monitor does: until then the namespace does not go (zap_pid_ns_processes in kernel/pid_namespace.c). Of a test that
+    // runs alone it is nobody's child here.
+    let _ = rustix::process::waitpid(Pid::from_raw(init), WaitOptions::empty());
     wait_for(
         || !sleeps().contains("sleep 1001") && !sleeps().contains("sleep 1002"),
         "the end of what the second started",
