@@ -3,7 +3,7 @@
 //! The folder is the name's only holder: who makes it has the name. What a container does is not kept but asked for
 //! ([`palisade_process::container::Identity::status`]).
 
-use crate::{bundle::Surroundings, cgroup::Groups, cli::Global};
+use crate::{bundle::is_initial_root, cgroup::Groups, cli::Global};
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use palisade_process::container::{Identity, Status};
@@ -54,7 +54,7 @@ pub(crate) fn root(global: &Global) -> PathBuf {
     if let Some(root) = &global.root {
         return root.clone();
     }
-    let is_root = Surroundings::probe().is_initial_root;
+    let is_root = is_initial_root();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !is_root);
     match runtime {
         Some(runtime) => PathBuf::from(runtime).join("palisade-oci"),

@@ -15,4 +15,4 @@ pub(crate) use mounts::MOUNT_OPTIONS;
 pub(crate) use plan::{Making, plan};
 pub(crate) use process::of_process;
 pub(crate) use seccomp::{ACTIONS, ARCHITECTURES, OPERATORS};
-pub(crate) use surroundings::Surroundings;
+pub(crate) use surroundings::{Surroundings, is_initial_root};

@@ -15,15 +15,19 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     pub(crate) fn probe() -> Self {
-        let is_root = rustix::process::geteuid().is_root();
-        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        let whole: Vec<&str> = map.split_ascii_whitespace().collect();
         let yes = |path: &str| fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
         Self {
-            is_initial_root: is_root && whole == ["0", "0", "4294967295"],
-            landlock_abi: palisade_process::Machine::probe().landlock_abi.unwrap_or(0),
+            is_initial_root: is_initial_root(),
+            landlock_abi: palisade_process::container::landlock_abi(),
             has_apparmor: yes("/sys/module/apparmor/parameters/enabled"),
             has_selinux: fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
         }
     }
+}
+
+/// Whether this process is root of all users.
+pub(crate) fn is_initial_root() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let whole: Vec<&str> = map.split_ascii_whitespace().collect();
+    rustix::process::geteuid().is_root() && whole == ["0", "0", "4294967295"]
 }

@@ -101,7 +101,7 @@ pub(super) fn is_lenient(global: &Global) -> bool {
     match global.rootless {
         Rootless::True => true,
         Rootless::False => false,
-        Rootless::Auto => !Surroundings::probe().is_initial_root,
+        Rootless::Auto => !bundle::is_initial_root(),
     }
 }
 

@@ -30,6 +30,11 @@ pub use plan::{Bind, Credentials, Hook, Plan, Process, Source, Step, Terminal};
 pub use start::start;
 pub use status::{Identity, Status};
 
+/// The newest Landlock interface of this kernel, 0 without.
+pub fn landlock_abi() -> u32 {
+    crate::sys::landlock_abi().unwrap_or(0)
+}
+
 /// Bits of capabilities(7), by their names without the prefix, in the order of their numbers.
 pub const CAPABILITIES: [&str; 41] = [
     "CHOWN",
