@@ -1,12 +1,9 @@
 //! Hooks that run outside: programs of the engine's, which get the container's state on stdin.
 
-use crate::log::Log;
+use crate::{log::Log, wait::has_ended_within};
 use anyhow::{Context, bail};
 use oci_spec::runtime::Hook;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec},
-    process::{Pid, PidfdFlags},
-};
+use rustix::process::{Pid, PidfdFlags};
 use std::{
     io::Write as _,
     os::unix::process::CommandExt as _,
@@ -72,7 +69,9 @@ fn run_one(hook: &Hook, state: &str, bundle: &Path) -> anyhow::Result<()> {
     }
     if let Some(most) = hook.timeout() {
         let most = Duration::from_secs(u64::try_from(most).unwrap_or(0));
-        if !has_ended_within(child.id(), most)? {
+        let pid = Pid::from_raw(child.id() as i32).context("it has no pid")?;
+        let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        if !has_ended_within(&process, most)? {
             child.kill()?;
             child.wait()?;
             bail!("did not end within {} s", most.as_secs());
@@ -83,13 +82,4 @@ fn run_one(hook: &Hook, state: &str, bundle: &Path) -> anyhow::Result<()> {
         true => Ok(()),
         false => bail!("ended with {status}"),
     }
-}
-
-fn has_ended_within(pid: u32, most: Duration) -> anyhow::Result<bool> {
-    let pid = Pid::from_raw(pid as i32).context("it has no pid")?;
-    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-    let timeout = Timespec::try_from(most)?;
-    let mut fds = [PollFd::new(&process, PollFlags::IN)];
-    let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout)))?;
-    Ok(ready > 0)
 }

@@ -7,6 +7,7 @@ use std::{fs::File, io::Write as _, path::PathBuf};
 pub(crate) struct Log {
     file: Option<PathBuf>,
     format: LogFormat,
+    has_warnings: bool,
 }
 
 impl Log {
@@ -14,6 +15,7 @@ impl Log {
         Self {
             file: global.log.clone(),
             format: global.log_format,
+            has_warnings: !matches!(global.log_level.as_str(), "error" | "fatal" | "panic"),
         }
     }
 
@@ -26,6 +28,7 @@ impl Log {
     /// Tells what is not as somebody may think. An engine reads it from its file; without one it is for whoever looks.
     pub(crate) fn warning(&self, message: &str) {
         match self.file {
+            _ if !self.has_warnings => {}
             Some(_) => self.write("warning", message),
             None => {
                 let _ = writeln!(std::io::stderr(), "palisade-oci: warning: {message}");

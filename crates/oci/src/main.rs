@@ -17,6 +17,7 @@ mod hooks;
 mod log;
 mod state;
 mod sys;
+mod wait;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ mod usage;
 mod v1;
 mod v2;
 
+use crate::wait::wait_a_moment;
 use anyhow::{Context, bail};
 use oci_spec::runtime::LinuxResources;
 use rustix::io::Errno;
@@ -360,13 +361,4 @@ fn remove_tree(folder: &Path, until: Instant) -> anyhow::Result<()> {
             }
         }
     }
-}
-
-/// Between two looks at what the kernel tells of nobody.
-pub(crate) fn wait_a_moment() {
-    let moment = rustix::event::Timespec {
-        tv_sec: 0,
-        tv_nsec: 1_000_000,
-    };
-    let _ = rustix::event::poll(&mut [], Some(&moment));
 }

@@ -3,7 +3,8 @@
 //!
 //! It is asked by busctl(1), which is there where systemd is.
 
-use super::{Group, Unit, wait_a_moment};
+use super::{Group, Unit};
+use crate::wait::wait_a_moment;
 use anyhow::{Context, bail};
 use std::{
     fs,

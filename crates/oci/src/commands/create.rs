@@ -126,7 +126,7 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         preserved: asked.making.preserve_fds,
     };
     // What is refused is refused before anything is made.
-    bundle::plan(&bundle, &groups, &making, &surroundings)?;
+    let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
     let terminal = spec
         .process()
         .as_ref()
@@ -156,8 +156,11 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         if groups.unit.is_none() {
             groups.make(linux.resources().as_ref(), lenient)?;
         }
-        // Without those that nobody lets it make.
-        let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
+        let planned = match groups.all.len() == state.groups.all.len() {
+            true => planned,
+            // Without those that nobody lets it make.
+            false => bundle::plan(&bundle, &groups, &making, &surroundings)?,
+        };
         state.groups = groups.clone();
         state.has_hosts_network = !planned.namespaces.has(Namespace::Network);
         let created = make(&bundle, &planned, asked, &state, lenient)?;

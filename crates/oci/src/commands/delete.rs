@@ -2,16 +2,16 @@
 
 use super::kill;
 use crate::{
-    cgroup::wait_a_moment,
     cli::{self, Global},
     hooks,
     log::Log,
     state::{self, Folder, State},
+    wait::has_ended_within,
 };
 use anyhow::bail;
 use palisade_process::container::Status;
 use rustix::process::Signal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the kernel may take to end a container.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,18 +44,17 @@ pub(super) fn run(global: &Global, asked: &cli::Delete, log: &Log) -> anyhow::Re
 }
 
 fn end(state: &State) -> anyhow::Result<()> {
+    let Some(process) = state.init.and_then(|init| kill::hold(&init).ok()) else {
+        return Ok(());
+    };
     match kill::send(state, Signal::KILL) {
-        Err(_) if state.status() == Status::Stopped => {}
+        Err(_) if state.status() == Status::Stopped => return Ok(()),
         sent => sent?,
     }
-    let began = Instant::now();
-    while state.status() != Status::Stopped {
-        if began.elapsed() > PATIENCE {
-            bail!("host: the container does not end");
-        }
-        wait_a_moment();
+    match has_ended_within(&process, PATIENCE)? {
+        true => Ok(()),
+        false => bail!("host: the container does not end"),
     }
-    Ok(())
 }
 
 pub(super) fn delete(folder: &Folder, state: &State, log: &Log) -> anyhow::Result<()> {

@@ -16,18 +16,13 @@ use std::os::fd::OwnedFd;
 pub(super) fn run(global: &Global, asked: &cli::Kill) -> anyhow::Result<()> {
     let number = signal::number(&asked.signal)?;
     let state = Folder::of(global, &asked.id)?.read()?;
-    // SAFETY of the number: `signal::number` gives those of the kernel's range alone.
-    let signal = Signal::from_named_raw(number);
     if asked.all {
         return to_all(&state, number);
     }
     if state.status() == Status::Stopped {
         bail!("policy: container not running");
     }
-    match signal {
-        Some(signal) => send(&state, signal),
-        None => send_number(&state, number),
-    }
+    send_number(&state, number)
 }
 
 /// Init hands a signal on to the program; SIGKILL ends it and with it all of the container.

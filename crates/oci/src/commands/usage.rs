@@ -3,11 +3,11 @@
 use crate::{
     cli::{self, Global},
     state::{Folder, State},
+    wait::has_ended_within,
 };
 use anyhow::{Context, bail};
 use palisade_process::container::Status;
-use rustix::event::{PollFd, PollFlags, Timespec};
-use std::{io::Write as _, os::fd::OwnedFd, time::Duration};
+use std::{io::Write as _, time::Duration};
 
 pub(super) fn run(global: &Global, asked: &cli::Events) -> anyhow::Result<()> {
     let interval = interval(&asked.interval)?;
@@ -36,13 +36,6 @@ fn tell(state: &State) -> anyhow::Result<()> {
     });
     writeln!(out, "{line}")?;
     Ok(())
-}
-
-fn has_ended_within(process: &OwnedFd, most: Duration) -> anyhow::Result<bool> {
-    let timeout = Timespec::try_from(most)?;
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout)))?;
-    Ok(ready > 0)
 }
 
 fn interval(text: &str) -> anyhow::Result<Duration> {
