@@ -3,6 +3,7 @@
 use super::{Surroundings, mounts, process};
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
+use serde::de::DeserializeOwned;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -52,16 +53,26 @@ pub(crate) fn load(folder: &Path) -> anyhow::Result<Bundle> {
 }
 
 fn parse(text: &[u8], warnings: &mut Vec<String>) -> anyhow::Result<Spec> {
+    let spec: Spec = known(text, "config.json", |warning| warnings.push(warning))?;
+    refuse(&spec)?;
+    Ok(spec)
+}
+
+/// What is written in a file of the specification's, telling `warn` of each field that the specification does not have.
+pub(crate) fn known<T: DeserializeOwned>(
+    text: &[u8],
+    file: &str,
+    mut warn: impl FnMut(String),
+) -> anyhow::Result<T> {
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let spec: Spec = serde_ignored::deserialize(&mut reader, |path| {
+    let read = serde_ignored::deserialize(&mut reader, |path| {
         let name = name(&path);
-        warnings.push(format!(
-            "policy: config.json: the field {name} is not known to this version of palisade-oci, and nothing comes of it"
+        warn(format!(
+            "policy: {file}: the field {name} is not known to this version of palisade-oci, and nothing comes of it"
         ));
     })?;
     reader.end()?;
-    refuse(&spec)?;
-    Ok(spec)
+    Ok(read)
 }
 
 /// As it is written: serde_ignored puts a `?` for each field that may be missing.

@@ -10,7 +10,7 @@ mod process;
 mod seccomp;
 mod surroundings;
 
-pub(crate) use load::{Bundle, load};
+pub(crate) use load::{Bundle, known, load};
 pub(crate) use mounts::MOUNT_OPTIONS;
 pub(crate) use plan::{Making, plan};
 pub(crate) use process::of_process;

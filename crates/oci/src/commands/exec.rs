@@ -5,9 +5,10 @@ use super::{
     run::attend,
 };
 use crate::{
-    bundle::{Surroundings, of_process},
+    bundle::{Surroundings, known, of_process},
     cli::{self, Global},
     console,
+    log::Log,
     state::{Folder, State},
 };
 use anyhow::{Context, bail};
@@ -28,7 +29,7 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         bail!("policy: cannot exec in a paused container (use --ignore-paused to override)");
     }
     let spec = folder.config()?;
-    let process = process(asked, &spec)?;
+    let process = process(asked, &spec, &Log::new(global))?;
     let in_front = !asked.detach;
     let has_terminal = process.terminal().unwrap_or(false);
     let socket = match (&asked.console_socket, has_terminal) {
@@ -97,11 +98,12 @@ fn seen(state: &State) -> Namespaces {
 }
 
 /// The file's process, or the container's with what the flags say.
-fn process(asked: &cli::Exec, spec: &Spec) -> anyhow::Result<Process> {
+fn process(asked: &cli::Exec, spec: &Spec, log: &Log) -> anyhow::Result<Process> {
     if let Some(path) = &asked.process {
         let text = fs::read(path).with_context(|| format!("policy: cannot read {path:?}"))?;
-        let mut process: Process =
-            serde_json::from_slice(&text).with_context(|| format!("policy: {path:?}"))?;
+        let name = path.display().to_string();
+        let mut process: Process = known(&text, &name, |warning| log.warning(&warning))
+            .with_context(|| format!("policy: {path:?}"))?;
         if asked.tty {
             process.set_terminal(Some(true));
         }

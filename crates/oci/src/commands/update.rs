@@ -2,7 +2,9 @@
 
 use super::create::is_lenient;
 use crate::{
+    bundle::known,
     cli::{self, Global},
+    log::Log,
     state::Folder,
 };
 use anyhow::{Context, bail};
@@ -15,10 +17,12 @@ pub(super) fn run(global: &Global, asked: &cli::Update) -> anyhow::Result<()> {
     if state.status() == Status::Stopped {
         bail!("policy: container not running");
     }
-    state.groups.set(&resources(asked)?, is_lenient(global))
+    state
+        .groups
+        .set(&resources(asked, &Log::new(global))?, is_lenient(global))
 }
 
-fn resources(asked: &cli::Update) -> anyhow::Result<LinuxResources> {
+fn resources(asked: &cli::Update, log: &Log) -> anyhow::Result<LinuxResources> {
     if let Some(path) = &asked.resources {
         let mut text = Vec::new();
         match path.to_str() {
@@ -26,7 +30,9 @@ fn resources(asked: &cli::Update) -> anyhow::Result<LinuxResources> {
             _ => std::fs::read(path).map(|read| text = read),
         }
         .with_context(|| format!("policy: cannot read {path:?}"))?;
-        return serde_json::from_slice(&text).with_context(|| format!("policy: {path:?}"));
+        let name = path.display().to_string();
+        return known(&text, &name, |warning| log.warning(&warning))
+            .with_context(|| format!("policy: {path:?}"));
     }
     let mut memory = LinuxMemory::default();
     memory

@@ -143,6 +143,27 @@ fn what_is_not_known_is_told_of() {
     }
 }
 
+/// A file given to a container that is there is read as its config.json was.
+#[test]
+fn what_is_not_known_in_a_later_file_is_told_of() {
+    for user in users() {
+        let bundle = Bundle::new(user, "sleep 1000");
+        bundle.write();
+        bundle.ask(&["create", &bundle.id]).succeeded();
+        bundle.ask(&["start", &bundle.id]).succeeded();
+        let mut process = bundle.config["process"].clone();
+        process["args"] = json!(["/bin/true"]);
+        process["unheardOf"] = json!(1);
+        let file = bundle.path().join("process.json");
+        std::fs::write(&file, process.to_string()).unwrap();
+        let file = file.to_str().unwrap();
+        let outcome = bundle.ask(&["exec", "--process", file, &bundle.id]);
+        assert_eq!(outcome.code, Some(0), "{user:?}: {outcome:?}");
+        let told = "the field unheardOf is not known";
+        assert!(outcome.stderr.contains(told), "{user:?}: {outcome:?}");
+    }
+}
+
 /// A namespace of another kind than was said.
 #[test]
 fn a_path_of_the_wrong_kind_is_refused() {
