@@ -9,9 +9,9 @@ pub use local::LocalMounts;
 pub(crate) use local::Missed;
 pub(crate) use mounts::Mounts;
 
+use crate::kernel_file::{self, MOUNTINFO_BYTES};
 use palisade_network::{Resolve, SystemResolver};
 use rustix::{
-    buffer::spare_capacity,
     fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat},
     io::Errno,
 };
@@ -301,11 +301,11 @@ impl Host for ThisHost {
         let is_file = kind_of(stat.st_mode) == Ok(Kind::File);
         let size_bytes = u64::try_from(stat.st_size).ok()?;
         (is_file && stat.st_mode & 0o4 != 0 && size_bytes <= most_bytes)
-            .then(|| read(path, size_bytes as usize).ok())?
+            .then(|| kernel_file::read(path, size_bytes as usize).ok())?
     }
 
     fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {
-        let mounts = read(Path::new("/proc/self/mountinfo"), MOUNTINFO_BYTES)?;
+        let mounts = kernel_file::read(Path::new("/proc/self/mountinfo"), MOUNTINFO_BYTES)?;
         let lines = mounts.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(Mount::parse).collect())
     }
@@ -360,20 +360,6 @@ fn is_open_to_all(folder: &OwnedFd) -> rustix::io::Result<bool> {
 
 /// What is asked for of a folder's entries at once.
 const ENTRIES_BYTES: usize = 16 << 10;
-
-/// As much as most machines have.
-const MOUNTINFO_BYTES: usize = 16 << 10;
-
-/// A file of about this size. `std::fs::read` asks again, and in `/proc` is told nothing.
-fn read(path: &Path, about_bytes: usize) -> rustix::io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::empty())?;
-    let mut content = Vec::with_capacity(about_bytes + 1);
-    while rustix::io::read(&file, spare_capacity(&mut content))? != 0 {
-        content.reserve(1);
-    }
-    Ok(content)
-}
 
 /// Undoes the octal escapes that mountinfo has for space, tab, newline and backslash.
 fn unescape(field: &[u8]) -> Vec<u8> {

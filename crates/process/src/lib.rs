@@ -62,6 +62,7 @@ mod held;
 mod host;
 mod inside;
 mod keeper;
+pub mod kernel_file;
 mod launch;
 mod launch_error;
 mod layout;

@@ -4,9 +4,11 @@
 //! a domain whose supervisor and keeper were killed ends all the same. One frozen by version 1 would stay until somebody
 //! thawed it.
 
+use crate::kernel_file;
+
 use super::{detect::detect, leaf::FROZEN, tree::wait_for_change};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io,
     os::unix::fs::FileExt,
     path::Path,
@@ -19,8 +21,8 @@ use std::{
 ///
 /// When that cannot be told or done. A process in no group that we freeze is left alone.
 pub(crate) fn thaw(pid: u32) -> io::Result<()> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let groups = kernel_file::text(format!("/proc/{pid}/cgroup"))?;
+    let mounts = kernel_file::own_mounts()?;
     let unified = detect(&groups, &mounts).unified;
     match unified.and_then(|unified| unified.own) {
         Some(dir) if dir.ends_with(FROZEN) => Freezer::open(&dir)?.thaw(),

@@ -8,6 +8,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use crate::kernel_file;
+
 /// A process that owns leaves, told apart from a later one with the same id by when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
@@ -43,7 +45,7 @@ impl Owner {
     /// When `/proc` is not mounted or not of this pid namespace.
     pub fn this_process() -> io::Result<Self> {
         let pid = process::id();
-        let stat = fs::read_to_string("/proc/self/stat")?;
+        let stat = kernel_file::text("/proc/self/stat")?;
         let (_, start_ticks) = parse_stat(&stat).ok_or(io::ErrorKind::InvalidData)?;
         if !stat.starts_with(&format!("{pid} ")) {
             let advice = "/proc belongs to another pid namespace: mount it anew";

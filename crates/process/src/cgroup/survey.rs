@@ -1,12 +1,14 @@
 //! What this process may do in the hierarchies that [`detect`](super::detect()) finds.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     process,
 };
 
 use serde::Serialize;
+
+use crate::kernel_file;
 
 use super::{
     detect::{Controller, Hierarchies, Hierarchy, Version, detect},
@@ -72,8 +74,8 @@ impl Survey {
     ///
     /// When `/proc/self/cgroup` or `/proc/self/mountinfo` cannot be read.
     pub fn of_this_process() -> io::Result<Self> {
-        let memberships = fs::read_to_string("/proc/self/cgroup")?;
-        let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+        let memberships = kernel_file::text("/proc/self/cgroup")?;
+        let mounts = kernel_file::own_mounts()?;
         Ok(Self::of(&detect(&memberships, &mounts), &Kernel))
     }
 

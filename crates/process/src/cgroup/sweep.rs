@@ -1,8 +1,10 @@
 //! Removes what supervisors left behind that were killed together with their keeper.
 
-use std::{fs, io};
+use std::io;
 
 use serde::Serialize;
+
+use crate::kernel_file;
 
 use super::{
     leaf::FROZEN,
@@ -29,7 +31,7 @@ pub struct Sweep {
 ///
 /// When a group that exists cannot be listed.
 pub fn sweep(plan: &Plan, observer: Owner) -> io::Result<Sweep> {
-    let stat = |pid| fs::read_to_string(format!("/proc/{pid}/stat"));
+    let stat = |pid| kernel_file::text(format!("/proc/{pid}/stat"));
     sweep_in(&Kernel, plan, observer, stat)
 }
 

@@ -13,6 +13,8 @@ use rustix::{
     fs::{Access, AtFlags, CWD, accessat},
 };
 
+use crate::kernel_file;
+
 /// A tree of groups.
 pub(super) trait Tree {
     /// A file's text.
@@ -36,7 +38,7 @@ pub(super) struct Kernel;
 
 impl Tree for Kernel {
     fn read(&self, file: &Path) -> io::Result<String> {
-        fs::read_to_string(file)
+        kernel_file::text(file)
     }
 
     fn write(&self, file: &Path, value: &str) -> io::Result<()> {

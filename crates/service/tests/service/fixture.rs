@@ -237,6 +237,8 @@ impl Fixture {
                 }
             }
         });
+        // A guest that has said no may need another turn to end.
+        self.wait_for_done(before.done + 1);
         let metrics = self.metrics();
         assert_eq!(metrics.done, before.done + 1, "{fault}");
         assert_eq!(metrics.faults, before.faults + 1, "{fault}");

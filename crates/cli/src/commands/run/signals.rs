@@ -69,7 +69,7 @@ fn survive_large_files() -> std::io::Result<()> {
 
 /// A bit for each, as proc_pid_status(5) shows them.
 fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = palisade_process::kernel_file::text("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.map_or(0, |bits| u64::from_str_radix(bits.trim(), 16).unwrap_or(0))
 }

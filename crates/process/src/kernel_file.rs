@@ -1,0 +1,48 @@
+//! Files that the kernel makes up when they are read. Nobody tells their size beforehand: the standard library asks
+//! for it in vain and then reads by 32 bytes and doubles, so that how often a start reads would hang on how much a
+//! machine has mounted.
+
+use rustix::{
+    buffer::spare_capacity,
+    fs::{Mode, OFlags},
+};
+use std::{
+    io::{self, ErrorKind},
+    path::Path,
+};
+
+/// As much as most of them have.
+const TEXT_BYTES: usize = 4 << 10;
+
+/// As much as a table of mounts has on most machines.
+pub(crate) const MOUNTINFO_BYTES: usize = 16 << 10;
+
+/// The content of a file of about this size.
+pub(crate) fn read(path: &Path, about_bytes: usize) -> rustix::io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let mut content = Vec::with_capacity(about_bytes + 1);
+    while rustix::io::read(&file, spare_capacity(&mut content))? != 0 {
+        content.reserve(1);
+    }
+    Ok(content)
+}
+
+/// A text such as there are in `/proc` and among the files of control groups.
+///
+/// # Errors
+///
+/// When it cannot be read, or is no UTF-8.
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    text_of_about(path.as_ref(), TEXT_BYTES)
+}
+
+/// The mounts that this process sees (proc_pid_mountinfo(5)).
+pub(crate) fn own_mounts() -> io::Result<String> {
+    text_of_about(Path::new("/proc/self/mountinfo"), MOUNTINFO_BYTES)
+}
+
+fn text_of_about(path: &Path, about_bytes: usize) -> io::Result<String> {
+    let content = read(path, about_bytes)?;
+    String::from_utf8(content).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
