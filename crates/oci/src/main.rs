@@ -15,6 +15,7 @@ mod commands;
 mod console;
 mod hooks;
 mod log;
+mod policy;
 mod state;
 mod sys;
 mod wait;

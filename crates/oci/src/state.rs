@@ -3,7 +3,7 @@
 //! The folder is the name's only holder: who makes it has the name. What a container does is not kept but asked for
 //! ([`palisade_process::container::Identity::status`]).
 
-use crate::{bundle::is_initial_root, cgroup::Groups, cli::Global};
+use crate::{bundle::is_initial_root, cgroup::Groups, cli::Global, policy::Kept};
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use palisade_process::container::{Identity, Status};
@@ -12,13 +12,16 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     fs::{self, DirBuilder, File},
-    io::ErrorKind,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    io::{ErrorKind, Write as _},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::PathBuf,
 };
 
 /// Which version of the specification this is an implementation of.
 pub(crate) const VERSION: &str = "1.2.1";
+
+/// What a supervisor has denied.
+pub(crate) const DENIALS: &str = "denials.jsonl";
 
 /// Most bytes of a name: a file's.
 const MOST_ID_BYTES: usize = 255;
@@ -39,6 +42,9 @@ pub(crate) struct State {
     /// Its network is the host's.
     pub(crate) has_hosts_network: bool,
     pub(crate) annotations: HashMap<String, String>,
+    /// What each of its processes gets by palisade's own.
+    #[serde(default)]
+    pub(crate) kept: Kept,
 }
 
 /// The folder of one container.
@@ -76,6 +82,12 @@ fn check(id: &str) -> anyhow::Result<()> {
 }
 
 impl Folder {
+    /// Where one of this name lies, or would.
+    pub(crate) fn path(global: &Global, id: &str) -> anyhow::Result<PathBuf> {
+        check(id)?;
+        Ok(root(global).join(id))
+    }
+
     /// That of a container which is there.
     pub(crate) fn of(global: &Global, id: &str) -> anyhow::Result<Self> {
         check(id)?;
@@ -136,6 +148,27 @@ impl Folder {
         let path = self.0.join("config.json");
         let text = fs::read(&path).with_context(|| format!("host: cannot read {path:?}"))?;
         Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// A file of its supervisor's, new.
+    pub(crate) fn new_file(&self, name: &str, text: &str, mode: u32) -> anyhow::Result<File> {
+        let path = self.0.join(name);
+        let made = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&path);
+        made.and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
+            .with_context(|| format!("host: cannot write {path:?}"))
+    }
+
+    /// What its supervisor has denied, a line of JSON each.
+    pub(crate) fn denials(&self) -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(self.0.join(DENIALS)).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     /// Held by whoever creates the container, for as long as that takes, and by who deletes it.

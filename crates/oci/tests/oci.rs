@@ -4,6 +4,7 @@
 
 mod oci {
     mod attacks;
+    mod broker;
     mod cgroups;
     mod fixture;
     mod hooks;

@@ -30,6 +30,7 @@ mod ask;
 pub mod boundary;
 mod budget;
 mod call;
+mod caller;
 mod ends;
 mod files;
 mod guest;
@@ -48,12 +49,12 @@ mod request;
 mod room;
 
 use crate::{
-    confine::Kept,
+    confine::{Kept, Walls},
     grants::{Change, Changed, NOT_GRANTABLE, files::Files},
     layout::Layout,
     machine::Machine,
     parts::Parts,
-    plan::Plan,
+    plan::{Plan, hosts_file},
     record::record_bytes,
     seccomp::HostNetwork,
     sys::{
@@ -66,15 +67,16 @@ pub(crate) use ask::files::Advisor;
 use ask::{Asking, Ticket, Wish};
 use budget::{Budget, Meter};
 use call::{Answer, Brokered};
+pub(crate) use caller::Ids;
 use ends::Ends;
 use files::Watch;
 pub(crate) use files::{Note, Notes};
 use inner::InnerPort;
-use local::Performer;
+use local::{Performer, Refused};
 use lookups::Asked;
 use maker::Maker;
 use palisade_network::{
-    Gate, Listening, Observation, Observations, Refresh,
+    Gate, Listening, Network, Observation, Observations, Refresh,
     address::canonical,
     proxy::environment,
     service::{self, RemoteResolver},
@@ -107,6 +109,75 @@ use std::{
 /// How long the end of a domain waits for the end of its broker. It does not take long, but closing what
 /// was a guest's may (a file of a server that does not answer), and then nobody shall wait for it.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a broker knows of those whose calls it answers.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    /// Which calls on addresses are decided; the others are only told of.
+    decides: HostNetwork,
+    /// Internet sockets may be the host's; else they are those of an empty network.
+    has_network: bool,
+    /// What is executed and asked for is told of.
+    is_observed: bool,
+    /// The files that are asked for are noted.
+    is_watched: bool,
+    /// More may be granted, and whoever started it asked, for so long.
+    asks: Option<Duration>,
+    /// Init holds a limit on processor time.
+    is_timed: bool,
+    /// Share of processors.
+    processors: Option<f64>,
+    memory_bytes: Option<u64>,
+    refused: Refused,
+    inner: InnerPort,
+    /// How its file of hosts begins.
+    hosts: String,
+    /// It is a container, whose users these are.
+    container: Option<Ids>,
+}
+
+impl Domain {
+    /// What this plan says.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        Self {
+            decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
+            has_network: plan.has_brokered_network(),
+            is_observed: plan.is_observed(),
+            is_watched: plan.is_watched(),
+            asks: plan.grantable.then(|| plan.asks.unwrap_or_default()),
+            is_timed: plan.cpu_time.is_some(),
+            processors: plan.processors(),
+            memory_bytes: plan.held_by_cgroup.memory_bytes,
+            refused: Refused::of(plan),
+            inner: InnerPort::new(plan.inner_port),
+            hosts: hosts_file(None),
+            container: None,
+        }
+    }
+
+    /// A container of these users.
+    pub(crate) fn of_container(
+        decides: HostNetwork,
+        memory_bytes: Option<u64>,
+        hosts: String,
+        ids: Ids,
+    ) -> Self {
+        Self {
+            decides,
+            has_network: true,
+            is_observed: false,
+            is_watched: false,
+            asks: None,
+            is_timed: false,
+            processors: None,
+            memory_bytes,
+            refused: Refused::default(),
+            inner: InnerPort::of_all(),
+            hosts,
+            container: Some(ids),
+        }
+    }
+}
 
 /// What a domain's network needs before there is a guest.
 #[derive(Debug)]
@@ -147,16 +218,10 @@ struct Shared {
     proxy: Option<Arc<proxy::Served>>,
     /// What no grant covers is asked about.
     asking: Option<Arc<Asking>>,
-    performer: Performer,
-    inner: InnerPort,
-    maker: Maker,
-    /// Internet sockets may be the host's; else they are those of an empty network.
-    has_network: bool,
-    /// Which calls on addresses are decided here; the others are only told of.
-    decides: HostNetwork,
-    /// What the guest executes and asks for is told of.
-    is_observed: bool,
-    /// The files that it asks for are noted.
+    performer: Arc<Performer>,
+    maker: Arc<Maker>,
+    domain: Arc<Domain>,
+    /// The files that are asked for are noted.
     watch: Option<Watch>,
     ends: Ends,
     repeated: Repeated,
@@ -201,22 +266,38 @@ impl Prepared {
         if !plan.is_brokered() {
             return Ok(None);
         }
-        let gate = Arc::new(Gate::new(plan.network.clone()));
+        let questions = questions.map(|channel| channel.try_clone_to_owned());
+        let told = (observations(journal), journal.cloned());
+        let mut prepared = Self::with(plan.network.clone(), told, machine.landlock_abi)?;
+        prepared.questions = questions.transpose()?;
+        Ok(Some(prepared))
+    }
+
+    /// With these rules.
+    ///
+    /// # Errors
+    ///
+    /// When the proxy can't listen.
+    pub(crate) fn with(
+        network: Network,
+        (observations, journal): (Observations, Option<Arc<Journal>>),
+        landlock_abi: Option<u32>,
+    ) -> io::Result<Self> {
         let mut names = None;
-        if plan.network.has_names() {
+        if network.has_names() {
             let (asker, asked) = service::connect()?;
             names = Some((Arc::new(asker), Asked::Waiting(asked)));
         }
-        let questions = questions.map(|channel| channel.try_clone_to_owned());
-        Ok(Some(Self {
-            questions: questions.transpose()?,
+        let gate = Arc::new(Gate::new(network));
+        Ok(Self {
+            questions: None,
             proxy: Listening::begin(&gate)?.map(proxy::Prepared::Listening),
             gate,
-            observations: Arc::new(observations(journal)),
-            journal: journal.cloned(),
+            observations: Arc::new(observations),
+            journal,
             names,
-            landlock_abi: machine.landlock_abi,
-        }))
+            landlock_abi,
+        })
     }
 
     /// Has names looked up from now on, and the proxy served where it has a process. While the domain is
@@ -254,21 +335,20 @@ impl Prepared {
         self,
         listener: OwnedFd,
         hosts_file: Option<OwnedFd>,
-        plan: &Plan,
+        domain: Domain,
         (socket, layout): (&Arc<OwnedFd>, Option<Arc<Layout>>),
         maker: Maker,
         files: Option<(&Arc<Files>, Box<dyn Advisor>)>,
     ) -> io::Result<Broker> {
         maker.begin()?;
-        let walls = Kept::of_broker(plan.is_watched()).walls(None);
+        let walls = Kept::of_broker(domain.is_watched).walls(None);
         let walls = walls.map_err(io::Error::other)?;
         let (mut asked, mut proxy, mut names, mut asking) = (None, None, None, None);
         if let Some((asker, answered)) = self.names {
             asked = Some(answered);
-            if plan.grantable {
+            if let Some(patience) = domain.asks {
                 let journal = self.journal.clone();
-                let (channel, patience) = (self.questions, plan.asks.unwrap_or_default());
-                let begun = Asking::new(channel, patience, Arc::clone(&asker), journal)?;
+                let begun = Asking::new(self.questions, patience, Arc::clone(&asker), journal)?;
                 asking = Some(Arc::new(begun));
             }
             if let Some(prepared) = self.proxy {
@@ -277,9 +357,10 @@ impl Prepared {
                 proxy = Some(Arc::new(served));
             }
             let (gate, told) = (Arc::clone(&self.gate), proxy.clone());
-            names = walls.start(move || hosts::keep(hosts_file, gate, asker, told))?;
+            let file = (hosts_file, domain.hosts.clone());
+            names = walls.start(move || hosts::keep(file, gate, asker, told))?;
         }
-        let init = plan.cpu_time.map(|_| Arc::clone(socket));
+        let init = domain.is_timed.then(|| Arc::clone(socket));
         // Refused by older kernels, where calls take longer.
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = Arc::new(Shared {
@@ -289,16 +370,13 @@ impl Prepared {
             journal: self.journal,
             proxy,
             asking,
-            performer: Performer::new(Arc::clone(socket), plan, layout),
-            inner: InnerPort::new(plan.inner_port),
-            has_network: plan.has_brokered_network(),
-            decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
-            is_observed: plan.is_observed(),
-            watch: plan.is_watched().then(Watch::default),
+            performer: Arc::new(Performer::new(Arc::clone(socket), &domain, layout)),
+            watch: domain.is_watched.then(Watch::default),
             ends: Ends::default(),
-            maker,
+            maker: Arc::new(maker),
             repeated: Repeated::default(),
-            budget: Budget::new(plan.processors(), init),
+            budget: Budget::new(domain.processors, init),
+            domain: Arc::new(domain),
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
             place: parked::Place::default(),
         });
@@ -306,19 +384,7 @@ impl Prepared {
             let abi = self.landlock_abi;
             ask::files::begin(&shared, asking, Arc::clone(files), advisor, abi)?;
         }
-        let (alive, lifeline) = mpsc::channel();
-        let answering = Answering {
-            shared: Arc::clone(&shared),
-            alive,
-        };
-        small_thread(THREAD_NAME, move || {
-            let last_word = LastWord(Arc::clone(&answering.shared.performer.socket));
-            if let Err(error) = walls.around_this_thread() {
-                panic!("{error}");
-            }
-            drop(last_word);
-            answering.run();
-        })?;
+        let lifeline = begin_answering(&shared, walls)?;
         Ok(Broker {
             lifeline,
             shared,
@@ -329,7 +395,55 @@ impl Prepared {
     }
 }
 
+/// A thread that answers within these walls. What this gives is cut when nobody answers any more.
+fn begin_answering(shared: &Arc<Shared>, walls: Walls) -> io::Result<Receiver<()>> {
+    let (alive, lifeline) = mpsc::channel();
+    let answering = Answering {
+        shared: Arc::clone(shared),
+        alive,
+    };
+    small_thread(THREAD_NAME, move || {
+        let last_word = LastWord(Arc::clone(&answering.shared.performer.socket));
+        if let Err(error) = walls.around_this_thread() {
+            panic!("{error}");
+        }
+        drop(last_word);
+        answering.run();
+    })?;
+    Ok(lifeline)
+}
+
 impl Broker {
+    /// Answers the calls of others of the same domain too, who have another listener.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be made.
+    pub(crate) fn answer_too(&self, listener: OwnedFd) -> io::Result<()> {
+        let walls = Kept::of_broker(self.shared.domain.is_watched).walls(None);
+        let walls = walls.map_err(io::Error::other)?;
+        let _ = notify::hand_over_processor(listener.as_fd());
+        let shared = &self.shared;
+        let shared = Shared {
+            listener,
+            gate: Arc::clone(&shared.gate),
+            observations: Arc::clone(&shared.observations),
+            journal: shared.journal.clone(),
+            proxy: shared.proxy.clone(),
+            asking: None,
+            performer: Arc::clone(&shared.performer),
+            maker: Arc::clone(&shared.maker),
+            domain: Arc::clone(&shared.domain),
+            watch: None,
+            ends: Ends::default(),
+            repeated: Repeated::default(),
+            budget: Budget::new(shared.domain.processors, None),
+            stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
+            place: parked::Place::default(),
+        };
+        begin_answering(&Arc::new(shared), walls).map(drop)
+    }
+
     /// Has everybody who serves the guest end, once its domain has said that it ends or can say nothing any more.
     /// Nobody waits for that before [`Self::finish`].
     pub(crate) fn dismiss(&mut self) {

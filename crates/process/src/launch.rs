@@ -345,7 +345,14 @@ impl Launcher {
             .zip(network.zip(maker))
             .map(|(listener, (network, maker))| {
                 let init = (domain.socket(), domain.layout().cloned());
-                network.start(listener, hosts_file, plan, init, maker, asked)
+                network.start(
+                    listener,
+                    hosts_file,
+                    broker::Domain::of(plan),
+                    init,
+                    maker,
+                    asked,
+                )
             })
             .transpose()
             .map_err(LaunchError::Broker)?;

@@ -155,6 +155,8 @@ pub mod of_thread {
     pub const MEMORY: u64 = 2;
     /// What is known of one of its descriptors. One more word: the descriptor's number.
     pub const DESCRIPTOR: u64 = 3;
+    /// What it takes for the root.
+    pub const ROOT: u64 = 4;
 }
 
 // Keeper to supervisor.
@@ -290,12 +292,30 @@ pub mod perform {
     pub const ATTACHED_FOLDER: u64 = 1;
     /// A memory file with the data of a message.
     pub const ATTACHED_DATA: u64 = 2;
+    /// The caller's root, in a container.
+    pub const ATTACHED_ROOT: u64 = 4;
+    /// A memory file with whom the caller is, in a container: see [`super::caller`].
+    pub const ATTACHED_CALLER: u64 = 8;
     /// How many descriptors, the last ones, go with the message.
     pub const RIGHTS: usize = 5;
     /// The address itself, in this and the following words.
     pub const ADDRESS: usize = 6;
     /// Most bytes of it.
     pub const MOST_ADDRESS: usize = 128;
+}
+
+/// Whom a caller in a container is, as 32-bit words: these, and then its supplementary groups.
+pub mod caller {
+    /// The user by whom files are looked for, as the container's user namespace has it.
+    pub const UID: usize = 0;
+    /// The same of the group.
+    pub const GID: usize = 1;
+    /// Effective capabilities: low, high.
+    pub const CAPABILITIES: usize = 2;
+    /// How many words there are before the groups.
+    pub const WORDS: usize = 4;
+    /// Most groups that are told.
+    pub const MOST_GROUPS: usize = 1024;
 }
 
 // Init to supervisor.

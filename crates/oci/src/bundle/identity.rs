@@ -58,6 +58,15 @@ pub(super) fn namespaces(linux: &Linux) -> anyhow::Result<Namespaces> {
     Ok(namespaces)
 }
 
+/// A network of its own, whichever the engine has made: nothing is in it but a loopback.
+pub(super) fn own_network(namespaces: &mut Namespaces) {
+    let is_network = |kind: &Namespace| *kind == Namespace::Network;
+    namespaces.joined.retain(|(kind, _)| !is_network(kind));
+    if !namespaces.owns(Namespace::Network) {
+        namespaces.made.push(Namespace::Network);
+    }
+}
+
 fn is_own(kind: Namespace, path: &Path) -> bool {
     let own = fs::metadata(format!("/proc/self/ns/{}", kind.file()));
     own.ok()

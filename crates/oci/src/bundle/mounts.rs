@@ -269,6 +269,17 @@ pub(super) fn meaningless(mount: &Mount) -> Option<String> {
     })
 }
 
+/// A file of palisade's own, over what the image or the engine has there.
+pub(super) fn read_only(source: &Path, target: &Path) -> Step {
+    Step::Bind(Bind {
+        source: source.into(),
+        target: target.into(),
+        set: RDONLY | NOSUID | NODEV | NOEXEC,
+        propagation: PRIVATE,
+        ..Bind::default()
+    })
+}
+
 fn bind(source: PathBuf, target: PathBuf, options: &Options) -> Bind {
     Bind {
         source,

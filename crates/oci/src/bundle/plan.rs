@@ -1,7 +1,10 @@
 //! All of a bundle.
 
-use super::{Bundle, Surroundings, devices, identity, mounts, process::of_process};
-use crate::cgroup::Groups;
+use super::{
+    Bundle, Surroundings, devices, identity, mounts,
+    process::{check_broker, of_process},
+};
+use crate::{cgroup::Groups, policy::Kept};
 use anyhow::{Context, bail};
 use oci_spec::runtime::{Hook as AskedHook, Spec};
 use palisade_process::container::{Hook, Namespace, Plan, Source, Step, Terminal};
@@ -22,6 +25,7 @@ pub(crate) fn plan(
     groups: &Groups,
     making: &Making,
     surroundings: &Surroundings,
+    kept: &Kept,
 ) -> anyhow::Result<Plan> {
     let spec = &bundle.spec;
     let linux = spec.linux().as_ref().context("policy: there is no linux")?;
@@ -29,7 +33,11 @@ pub(crate) fn plan(
         .process()
         .as_ref()
         .context("policy: there is no process: nothing could be started")?;
-    let namespaces = identity::namespaces(linux)?;
+    let mut namespaces = identity::namespaces(linux)?;
+    if kept.broker.is_some() {
+        check_broker(process, &namespaces)?;
+        identity::own_network(&mut namespaces);
+    }
     let root = spec.root().as_ref().context("policy: there is no root")?;
     let rootfs = bundle.folder.join(root.path());
     if !rootfs.is_dir() {
@@ -70,6 +78,8 @@ pub(crate) fn plan(
     for mount in asked {
         mounts::steps(mount, &of_mounts, &mut steps)?;
     }
+    let files = kept.broker.iter().flat_map(|broker| &broker.files);
+    steps.extend(files.map(|(source, target)| mounts::read_only(source, target)));
     let is_dev = |step: &Step| matches!(step, Step::Bind(bind) if bind.target == Path::new("/dev"));
     if !steps.iter().any(is_dev) {
         let may_make = surroundings.is_initial_root && !namespaces.has(Namespace::User);
@@ -126,7 +136,7 @@ pub(crate) fn plan(
             propagation,
         });
     }
-    let mut program = of_process(spec, process, &rootfs, &namespaces, surroundings)?;
+    let mut program = of_process(spec, process, &rootfs, &namespaces, surroundings, kept)?;
     program.new_keyring = !making.keeps_keyring;
     if making.preserved > 0 {
         let count = format!("LISTEN_FDS={}", making.preserved);

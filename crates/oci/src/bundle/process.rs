@@ -1,6 +1,7 @@
 //! `process`: what runs in a container, and as whom.
 
 use super::{Surroundings, home, seccomp};
+use crate::policy::Kept;
 use anyhow::{Context, bail};
 use oci_spec::runtime::{
     Capabilities, IOPriorityClass, LinuxCapabilities, LinuxPersonalityDomain, LinuxSchedulerPolicy,
@@ -10,7 +11,7 @@ use palisade_process::{
     container::{self, CAPABILITIES, Credentials, Namespace, Namespaces},
     seccomp::container as own_filter,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `CAP_SYS_ADMIN`'s and its kind's are known by their names.
 fn bits(names: Option<&Capabilities>) -> u64 {
@@ -71,6 +72,7 @@ pub(crate) fn of_process(
     rootfs: &Path,
     namespaces: &Namespaces,
     surroundings: &Surroundings,
+    kept: &Kept,
 ) -> anyhow::Result<container::Process> {
     let arguments = process.args().clone().unwrap_or_default();
     if arguments.first().is_none_or(String::is_empty) {
@@ -94,8 +96,12 @@ pub(crate) fn of_process(
         let home = home::of(rootfs, process.user().uid());
         environment.push(format!("HOME={home}"));
     }
-    let credentials = credentials(process)?;
-    let filters = filters(spec, &credentials)?;
+    let mut credentials = credentials(process)?;
+    if let Some(broker) = &kept.broker {
+        add_variables(&mut environment, &broker.environment);
+        without_network(&mut credentials);
+    }
+    let filters = filters(spec, &credentials, kept)?;
     Ok(container::Process {
         hooks: Vec::new(),
         candidates: candidates(&arguments[0], &environment),
@@ -105,6 +111,7 @@ pub(crate) fn of_process(
         credentials,
         limits: limits(process)?,
         filters,
+        asks: kept.broker.is_some(),
         landlock: landlock(namespaces, surroundings),
         labels: labels(process, surroundings)?,
         new_keyring: true,
@@ -133,27 +140,113 @@ fn candidates(program: &str, environment: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The annotation by which a container does without palisade's own filter.
-pub(super) const SECCOMP: &str = "palisade.seccomp";
-
-fn filters(spec: &Spec, credentials: &Credentials) -> anyhow::Result<Vec<(Vec<u8>, u32)>> {
+fn filters(
+    spec: &Spec,
+    credentials: &Credentials,
+    kept: &Kept,
+) -> anyhow::Result<Vec<(Vec<u8>, u32)>> {
     let mut filters = Vec::new();
     let linux = spec.linux().as_ref();
     if let Some(asked) = linux.and_then(|linux| linux.seccomp().as_ref()) {
         filters.push(seccomp::program(asked)?);
     }
-    let word = spec
-        .annotations()
-        .as_ref()
-        .and_then(|annotations| annotations.get(SECCOMP));
-    match word.map(String::as_str) {
-        None | Some("both") => filters.push((own_filter(credentials.bounding).program()?, 0)),
-        Some("engine") => {}
-        Some(other) => {
-            bail!("policy: the annotation {SECCOMP} is {other:?}, neither \"both\" nor \"engine\"")
-        }
+    if !kept.without_own_filter {
+        let decides = kept.broker.as_ref().map(|broker| broker.decides);
+        filters.push((own_filter(credentials.bounding, decides).program()?, 0));
     }
     Ok(filters)
+}
+
+/// Those of the image have no say in where its supervisor is found.
+fn add_variables(environment: &mut Vec<String>, more: &[String]) {
+    let name = |variable: &str| variable.split('=').next().unwrap_or_default().to_owned();
+    let names: Vec<_> = more.iter().map(|variable| name(variable)).collect();
+    environment.retain(|variable| !names.contains(&name(variable)));
+    environment.extend(more.iter().cloned());
+}
+
+/// Of sockets in the host's network nobody may ask what takes these there: they would be the host's to change.
+const OF_NETWORK: u64 = bit("NET_ADMIN") | bit("NET_RAW") | bit("NET_BROADCAST");
+/// With these somebody who is nobody else in a user namespace reaches what is not the container's.
+const OF_HOST: u64 = bit("SYS_ADMIN") | bit("SYS_MODULE") | bit("SYS_RAWIO") | bit("BPF");
+
+/// By its name, which there is.
+const fn bit(name: &str) -> u64 {
+    let mut at = 0;
+    while at < CAPABILITIES.len() {
+        if same(CAPABILITIES[at].as_bytes(), name.as_bytes()) {
+            return 1 << at;
+        }
+        at += 1;
+    }
+    panic!("no such capability")
+}
+
+const fn same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    one.len() == other.len()
+}
+
+fn without_network(credentials: &mut Credentials) {
+    for set in [
+        &mut credentials.bounding,
+        &mut credentials.effective,
+        &mut credentials.permitted,
+        &mut credentials.inheritable,
+        &mut credentials.ambient,
+    ] {
+        *set &= !OF_NETWORK;
+    }
+}
+
+/// What cannot be held where a container has sockets of the host's network.
+pub(super) fn check_broker(process: &Process, namespaces: &Namespaces) -> anyhow::Result<()> {
+    if !namespaces.owns(Namespace::Pid) {
+        bail!(
+            "policy: palisade.network=broker takes a pid namespace of the container's own: who sees processes of others gets at their sockets"
+        );
+    }
+    let bounding = credentials(process)?.bounding;
+    if bounding & OF_HOST != 0 && !namespaces.has(Namespace::User) {
+        bail!(
+            "policy: palisade.network=broker keeps nobody who has SYS_ADMIN, SYS_MODULE, SYS_RAWIO or BPF on the machine: drop them, or give the container a user namespace"
+        );
+    }
+    Ok(())
+}
+
+/// As whom calls on local sockets are carried out for all of a container's processes: one who may become each of them.
+pub(crate) fn attendant(process: &container::Process) -> anyhow::Result<container::Process> {
+    const BECOMES: u64 = bit("SETUID") | bit("SETGID") | bit("SYS_CHROOT");
+    let mut credentials = process.credentials.clone();
+    credentials.bounding |= BECOMES;
+    credentials.permitted = credentials.bounding;
+    let filter = own_filter(credentials.bounding, None).program()?;
+    let labels = process
+        .labels
+        .iter()
+        .map(|(file, text)| at_once(file, text));
+    Ok(container::Process {
+        credentials,
+        filters: vec![(filter, 0)],
+        labels: labels.collect(),
+        ..container::Process::default()
+    })
+}
+
+/// The label of a program that is executed, as that of a process which executes none.
+fn at_once(file: &Path, text: &str) -> (PathBuf, String) {
+    let text = match text.strip_prefix("exec ") {
+        Some(profile) => format!("changeprofile {profile}"),
+        None => text.to_owned(),
+    };
+    (file.with_file_name("current"), text)
 }
 
 /// Of the host's network, abstract sockets are everybody's, whatever the container may see of files (CVE-2020-15257).
@@ -207,7 +300,7 @@ fn resource(kind: PosixRlimitType) -> u32 {
 fn labels(
     process: &Process,
     surroundings: &Surroundings,
-) -> anyhow::Result<Vec<(std::path::PathBuf, String)>> {
+) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let given = |label: &Option<String>| label.clone().filter(|label| !label.is_empty());
     let mut labels = Vec::new();
     if let Some(profile) = given(process.apparmor_profile()) {
@@ -230,7 +323,7 @@ fn labels(
     Ok(labels)
 }
 
-fn apparmor_file() -> std::path::PathBuf {
+fn apparmor_file() -> PathBuf {
     let own = Path::new("/proc/self/attr/apparmor/exec");
     match own.exists() {
         true => own.into(),

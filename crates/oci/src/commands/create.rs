@@ -6,10 +6,14 @@ use crate::{
     cli::{self, Global, Rootless},
     console, hooks,
     log::Log,
-    state::{Folder, State},
+    policy,
+    state::{DENIALS, Folder, State},
 };
 use anyhow::{Context, bail};
-use palisade_process::container::{self, Created, Creator, Given, Identity, Namespace, Plan};
+use oci_spec::runtime::Spec;
+use palisade_process::container::{
+    self, Created, Creator, Given, Identity, Namespace, Network, Plan, Supervisor,
+};
 use rustix::fs::{Mode, OFlags};
 use std::{
     fs,
@@ -106,9 +110,13 @@ pub(super) fn is_lenient(global: &Global) -> bool {
 }
 
 pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::Result<Created> {
-    let bundle = bundle::load(asked.bundle)?;
+    let mut bundle = bundle::load(asked.bundle)?;
     for warning in &bundle.warnings {
         log.warning(warning);
+    }
+    let own = policy::Asked::of(&bundle.spec)?;
+    if own.narrow(&mut bundle.spec)? {
+        bundle.text = serde_json::to_vec(&bundle.spec)?;
     }
     let spec = &bundle.spec;
     let surroundings = Surroundings::probe();
@@ -125,8 +133,10 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         keeps_keyring: asked.making.no_new_keyring,
         preserved: asked.making.preserve_fds,
     };
+    let network = own.network()?;
+    let mut kept = own.kept(network.as_ref(), &Folder::path(global, asked.id)?);
     // What is refused is refused before anything is made.
-    let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
+    let planned = bundle::plan(&bundle, &groups, &making, &surroundings, &kept)?;
     let terminal = spec
         .process()
         .as_ref()
@@ -139,6 +149,13 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         folder.keep_config(&bundle.text)?;
         // Before there is anything that would be left.
         groups.claim()?;
+        let supervisor = match network {
+            Some(network) => Some(begin_supervisor(spec, &planned, network, &folder)?),
+            None => None,
+        };
+        if let (Some(supervisor), Some(broker)) = (&supervisor, &mut kept.broker) {
+            broker.environment = supervisor.environment().to_vec();
+        }
         let root = spec.root().as_ref().context("policy: there is no root")?;
         let mut state = State {
             id: asked.id.into(),
@@ -150,20 +167,22 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
             rootfs: bundle.folder.join(root.path()),
             has_hosts_network: false,
             annotations: spec.annotations().clone().unwrap_or_default(),
+            kept: kept.clone(),
         };
         folder.write(&state)?;
         // What systemd makes it makes around a process.
         if groups.unit.is_none() {
             groups.make(linux.resources().as_ref(), lenient)?;
         }
-        let planned = match groups.all.len() == state.groups.all.len() {
+        let planned = match groups.all.len() == state.groups.all.len() && supervisor.is_none() {
             true => planned,
-            // Without those that nobody lets it make.
-            false => bundle::plan(&bundle, &groups, &making, &surroundings)?,
+            // Without those groups that nobody lets it make; with what the supervisor has told.
+            false => bundle::plan(&bundle, &groups, &making, &surroundings, &kept)?,
         };
         state.groups = groups.clone();
         state.has_hosts_network = !planned.namespaces.has(Namespace::Network);
-        let created = make(&bundle, &planned, asked, &state, lenient)?;
+        let channel = supervisor.as_ref().map(Supervisor::channel);
+        let created = make(&bundle, &planned, (asked, channel), &state, lenient)?;
         state.init = Identity::of(created.pid);
         state.keeper = Identity::of(created.keeper);
         folder.write(&state)?;
@@ -183,6 +202,38 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
     made
 }
 
+/// Who answers the container's calls on the network.
+fn begin_supervisor(
+    spec: &Spec,
+    plan: &Plan,
+    network: Network,
+    folder: &Folder,
+) -> anyhow::Result<Supervisor> {
+    const FOR_ALL: u32 = 0o644;
+    const FOR_OWNER: u32 = 0o600;
+    let head = policy::hosts_head(spec);
+    let names = network.hosts_file().unwrap_or_default();
+    let hosts = folder.new_file(policy::HOSTS, &format!("{head}{names}"), FOR_ALL)?;
+    if let Some(text) = network.resolver_file() {
+        folder.new_file(policy::RESOLVER, &text, FOR_ALL)?;
+    }
+    let resources = spec
+        .linux()
+        .as_ref()
+        .and_then(|linux| linux.resources().as_ref());
+    let memory = resources.and_then(|resources| resources.memory().as_ref()?.limit());
+    let supervisor = Supervisor::begin(container::Grants {
+        memory_bytes: memory
+            .and_then(|bytes| u64::try_from(bytes).ok())
+            .filter(|bytes| *bytes > 0),
+        hosts: Some((hosts, head)),
+        denials: Some(folder.new_file(DENIALS, "", FOR_OWNER)?),
+        attendant: bundle::attendant(&plan.process)?,
+        network,
+    })?;
+    Ok(supervisor)
+}
+
 fn console_socket(asked: &Asked<'_>, terminal: bool) -> anyhow::Result<Option<OwnedFd>> {
     match (&asked.making.console_socket, terminal) {
         (Some(path), true) => console::connect(path).map(Some),
@@ -199,7 +250,7 @@ fn console_socket(asked: &Asked<'_>, terminal: bool) -> anyhow::Result<Option<Ow
 fn make(
     bundle: &Bundle,
     plan: &Plan,
-    asked: &Asked<'_>,
+    (asked, supervisor): (&Asked<'_>, Option<BorrowedFd<'_>>),
     state: &State,
     lenient: bool,
 ) -> anyhow::Result<Created> {
@@ -216,6 +267,7 @@ fn make(
         streams: streams(&preserved),
         // Systemd has put the process there itself.
         groups: if is_made { groups.open()? } else { Vec::new() },
+        supervisor,
         processes: processes.transpose()?,
     };
     let mut engine = Engine {

@@ -1,6 +1,6 @@
 //! `delete`: what is left of a container.
 
-use super::kill;
+use super::{kill, report};
 use crate::{
     cli::{self, Global},
     hooks,
@@ -57,9 +57,28 @@ fn end(state: &State) -> anyhow::Result<()> {
     }
 }
 
+/// What was denied, for whoever reads the engine's log when the container is gone.
+fn told(denial: &serde_json::Value) -> String {
+    let text = |key: &str| denial[key].as_str().unwrap_or("?").to_owned();
+    let program = denial["process"]["name"].as_str().unwrap_or("?");
+    let advice = match denial["annotation"].as_str() {
+        Some(annotation) => format!("; the annotation {annotation} would allow it"),
+        None => String::new(),
+    };
+    format!(
+        "guest: {program}: {} {} was denied: {}{advice}",
+        text("call"),
+        text("target"),
+        text("reason")
+    )
+}
+
 pub(super) fn delete(folder: &Folder, state: &State, log: &Log) -> anyhow::Result<()> {
     state.groups.remove()?;
     let config = folder.config();
+    for denial in report::denied(folder) {
+        log.warning(&told(&denial));
+    }
     folder.remove()?;
     let Ok(config) = config else { return Ok(()) };
     let after = config

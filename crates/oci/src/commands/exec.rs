@@ -48,12 +48,13 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         &state.rootfs,
         &seen(&state),
         &Surroundings::probe(),
+        &state.kept,
     )?;
     let kept = preserved(asked.preserve_fds)?;
     let given = Given {
         streams: streams(&kept),
         groups: state.groups.open()?,
-        processes: None,
+        ..Given::default()
     };
     let terminal = has_terminal.then(|| terminal(&process));
     let keeper = state

@@ -3,11 +3,14 @@
 use crate::{
     bundle::{self, Making, Surroundings},
     cgroup::Groups,
-    cli,
+    cli, policy,
 };
+use std::path::Path;
 
 pub(super) fn run(asked: &cli::Explain) -> anyhow::Result<()> {
-    let bundle = bundle::load(&asked.bundle.bundle)?;
+    let mut bundle = bundle::load(&asked.bundle.bundle)?;
+    let own = policy::Asked::of(&bundle.spec)?;
+    own.narrow(&mut bundle.spec)?;
     let linux = bundle.spec.linux().as_ref();
     let path = linux.and_then(|linux| linux.cgroups_path().as_deref());
     let id = "ID";
@@ -16,6 +19,12 @@ pub(super) fn run(asked: &cli::Explain) -> anyhow::Result<()> {
         id: id.into(),
         ..Making::default()
     };
-    let planned = bundle::plan(&bundle, &groups, &making, &Surroundings::probe())?;
-    super::print(&serde_json::to_value(&planned)?)
+    let network = own.network()?;
+    let kept = own.kept(network.as_ref(), Path::new("FOLDER"));
+    let planned = bundle::plan(&bundle, &groups, &making, &Surroundings::probe(), &kept)?;
+    let mut document = serde_json::to_value(&planned)?;
+    if let Some(broker) = &kept.broker {
+        document["granted"] = broker.granted.clone().into();
+    }
+    super::print(&document)
 }

@@ -3,6 +3,7 @@
 use crate::{
     cgroup::Version,
     cli::Global,
+    policy::Kept,
     state::{Folder, State},
 };
 use anyhow::{Context, bail};
@@ -21,15 +22,39 @@ pub(super) fn run(global: &Global, id: &str) -> anyhow::Result<()> {
     let init = state.pid().context("policy: container not running")?;
     let program = program_of(init)?;
     let mut rows = namespaces(&spec, init);
-    rows.extend(process(&spec, program)?);
+    rows.extend(process(&spec, program, &state.kept)?);
     rows.extend(limits(&spec, &state));
+    rows.extend(network(&state));
     super::print(&json!({
         "id": state.id,
         "pid": init,
         "program": program,
         "keeper": state.keeper.map(|keeper| keeper.pid),
         "enforcement": rows,
+        "denied": denied(&folder),
     }))
+}
+
+fn network(state: &State) -> Option<Value> {
+    let broker = state.kept.broker.as_ref()?;
+    let granted = Value::from(broker.granted.clone());
+    let mechanism = "a broker answers each call on an address, seccomp_unotify(2)";
+    Some(row("network", granted.clone(), granted, mechanism))
+}
+
+/// Each with what would have allowed it, as an annotation.
+pub(super) fn denied(folder: &Folder) -> Vec<Value> {
+    let with_annotation = |mut denial: Value| {
+        let grant = denial["grant"].as_str().unwrap_or_default();
+        let annotation = match grant.split_once(' ') {
+            Some(("--connect", place)) => Some(format!("palisade.connect={place}")),
+            Some(("--listen", place)) => Some(format!("palisade.listen={place}")),
+            _ => None,
+        };
+        denial["annotation"] = annotation.into();
+        denial
+    };
+    folder.denials().into_iter().map(with_annotation).collect()
 }
 
 /// The program is init's first child; what it left behind comes after.
@@ -94,7 +119,8 @@ fn namespaces(spec: &Spec, init: u32) -> Vec<Value> {
         .collect()
 }
 
-fn process(spec: &Spec, program: u32) -> anyhow::Result<Vec<Value>> {
+fn process(spec: &Spec, program: u32, kept: &Kept) -> anyhow::Result<Vec<Value>> {
+    let without_own = kept.without_own_filter;
     let path = format!("/proc/{program}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("host: cannot read {path}"))?;
     let line = |name: &str| {
@@ -124,11 +150,6 @@ fn process(spec: &Spec, program: u32) -> anyhow::Result<Vec<Value>> {
         .linux()
         .as_ref()
         .is_some_and(|linux| linux.seccomp().is_some());
-    let without_own = spec
-        .annotations()
-        .as_ref()
-        .and_then(|annotations| annotations.get("palisade.seccomp"))
-        .is_some_and(|word| word == "engine");
     let filters = u32::from(engines) + u32::from(!without_own);
     let has_filter = line("Seccomp") == "2";
     Ok(vec![

@@ -137,6 +137,18 @@ impl Bundle {
         self
     }
 
+    /// The administrator's folder.
+    pub(crate) fn administrator(&self) -> PathBuf {
+        self.path().join("administrator")
+    }
+
+    /// Has these annotations count.
+    pub(crate) fn allow(&self, annotations: &[&str]) {
+        fs::create_dir_all(self.administrator().join("policies")).unwrap();
+        let text = format!("annotations = {annotations:?}\n");
+        fs::write(self.administrator().join("containers.toml"), text).unwrap();
+    }
+
     /// The runtime, with what all commands of this test have in common.
     pub(crate) fn runtime(&self) -> Command {
         let state = self.path().join("state");
@@ -144,6 +156,7 @@ impl Bundle {
         command
             .arg("--root")
             .arg(state)
+            .env("PALISADE_CONTAINERS", self.administrator())
             .stdin(Stdio::null())
             .current_dir(self.path());
         if self.user == User::Ordinary && is_root() {
@@ -223,12 +236,23 @@ impl Drop for Bundle {
     /// Whatever a test did, nothing is left.
     fn drop(&mut self) {
         let outcome = self.ask(&["delete", "--force", &self.id]);
+        if !std::thread::panicking() {
+            let runtime = fs::canonicalize(self.path().join("palisade-oci")).unwrap();
+            wait_for(|| !runs(&runtime), "the end of the last process");
+        }
         let left = fs::exists(Path::new("/sys/fs/cgroup/pids").join(&self.id));
         if !std::thread::panicking() {
             assert_eq!(outcome.code, Some(0), "{outcome:?}");
             assert!(!left.unwrap(), "a control group is left: {outcome:?}");
         }
     }
+}
+
+/// Whether any process executes this file.
+pub(crate) fn runs(program: &Path) -> bool {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let mut programs = entries.filter_map(|entry| fs::read_link(entry.path().join("exe")).ok());
+    programs.any(|executed| executed == program)
 }
 
 /// Looks until it is so.

@@ -76,6 +76,16 @@ fn what_cannot_be_had_is_refused_by_its_name() {
             "palisade.seccomp",
         ),
         (
+            "annotations",
+            json!({ "palisade.seccomp": "engine" }),
+            "images carry annotations",
+        ),
+        (
+            "annotations",
+            json!({ "palisade.secomp": "engine" }),
+            "palisade.secomp",
+        ),
+        (
             "linux.namespaces",
             json!([{ "type": "pid" }]),
             "no mount namespace",

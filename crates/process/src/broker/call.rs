@@ -80,10 +80,10 @@ impl Brokered<'_> {
             libc::SYS_connect => self.connect(),
             libc::SYS_bind => self.bind(),
             libc::SYS_listen => self.listen(),
-            libc::SYS_sendto if self.shared.decides.sends => self.sendto(),
+            libc::SYS_sendto if self.shared.domain.decides.sends => self.sendto(),
             libc::SYS_sendto => self.observe_datagram(),
             libc::SYS_sendmsg => self.sendmsg(),
-            libc::SYS_sendmmsg if self.shared.decides.messages => self.sendmmsg(),
+            libc::SYS_sendmmsg if self.shared.domain.decides.messages => self.sendmmsg(),
             libc::SYS_sendmmsg => self.observe_datagrams(),
             libc::SYS_execve | libc::SYS_execveat => self.execution(),
             libc::SYS_setsockopt => self.linger(),
@@ -132,7 +132,10 @@ impl Brokered<'_> {
 
     fn connect_to(&mut self, socket: OwnedFd, asked: SocketAddr) -> Outcome {
         let transport = transport(&socket)?;
-        if !self.shared.has_network {
+        if self.shared.domain.inner.is_inside(&socket) {
+            return self.reach(socket, asked);
+        }
+        if !self.shared.domain.has_network {
             return self.connect_to_nobody(&socket, transport, asked);
         }
         let target = match &self.shared.asking {
@@ -151,6 +154,12 @@ impl Brokered<'_> {
                     self.tell_of_allowed(Call::Connect, || Target::Address(transport, target));
                     target
                 }
+                Err(_) if self.shared.domain.inner.takes(transport, asked) => {
+                    match self.published_at(transport, asked) {
+                        Some(place) => place,
+                        None => return self.connect_inside(&socket, asked),
+                    }
+                }
                 Err(refusal) => {
                     return self.refuse_connection(&socket, transport, asked, Some(refusal));
                 }
@@ -167,7 +176,7 @@ impl Brokered<'_> {
     /// Connects a stream.
     pub(super) fn reach(&self, socket: OwnedFd, to: SocketAddr) -> Outcome {
         // A socket of the domain's own network reaches nobody of the host's, and the proxy least.
-        if !self.shared.inner.has(&socket) {
+        if !self.shared.domain.inner.has(&socket) {
             self.shared.announce(to, &socket, self.call.thread)?;
         }
         let (begun, blocks) = try_connect(&socket, to)?;
@@ -190,16 +199,44 @@ impl Brokered<'_> {
             }
         };
         let transport = transport(&socket)?;
-        if self.shared.inner.is_meant(transport, asked) {
+        if self.shared.domain.inner.is_inside(&socket) {
+            rustix::net::bind(&socket, &asked)?;
+            return DONE;
+        }
+        if self.shared.domain.inner.is_meant(transport, asked) {
             return self.bind_inside(&socket, asked);
         }
         // A socket of version 4 has no such option; the kernel refuses it an address of version 6.
         let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket).unwrap_or(true);
         let verdict = self.shared.gate.bind(transport, asked, one_family);
+        if verdict.is_err() && self.shared.domain.inner.takes(transport, asked) {
+            return self.bind_inside(&socket, asked);
+        }
         let place = self.granted(transport, asked, verdict)?;
         self.tell_of_allowed(Call::Bind, || Target::Address(transport, canonical(place)));
         rustix::net::bind(&socket, &address::in_family_of(asked, place))?;
         DONE
+    }
+
+    /// Where at the host's loopback is what programs of the domain's own find at this address of its loopback: they may listen there,
+    /// by a grant.
+    fn published_at(&self, transport: Transport, asked: SocketAddr) -> Option<SocketAddr> {
+        let unspecified = match asked {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let everywhere = SocketAddr::new(unspecified, asked.port());
+        let place = [asked, everywhere]
+            .into_iter()
+            .find_map(|place| self.shared.gate.bind(transport, place, false).ok())?;
+        let loopback = match canonical(place) {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        };
+        Some(match place.ip().is_unspecified() {
+            true => SocketAddr::new(loopback, place.port()),
+            false => place,
+        })
     }
 
     /// `listen(fd, backlog)`.
@@ -212,8 +249,12 @@ impl Brokered<'_> {
         if transport == Transport::Udp {
             return Err(Errno::OPNOTSUPP);
         }
+        let backlog = self.shared.maker.backlog(backlog);
+        if let Some(bound) = self.is_for_inside(&socket)? {
+            return self.listen_inside(&socket, bound, backlog);
+        }
         self.judge_listening(&socket)?;
-        rustix::net::listen(&socket, self.shared.maker.backlog(backlog))?;
+        rustix::net::listen(&socket, backlog)?;
         self.tell_of_allowed(Call::Listen, || match own_address(&socket) {
             Ok(Some(bound)) => Target::Address(Transport::Tcp, canonical(bound)),
             _ => Target::Unbound(Transport::Tcp),
@@ -225,8 +266,19 @@ impl Brokered<'_> {
         DONE
     }
 
+    /// Where a socket of the host's is bound that may not listen there, and may at the domain's own loopback.
+    fn is_for_inside(&self, socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
+        let inner = &self.shared.domain.inner;
+        let bound = own_address(socket)?;
+        let asked = bound.unwrap_or(UNBOUND);
+        let is_meant = inner.takes(Transport::Tcp, asked)
+            && !inner.is_inside(socket)
+            && self.shared.gate.listen(bound).is_err();
+        Ok(is_meant.then_some(asked))
+    }
+
     fn judge_listening(&self, socket: &OwnedFd) -> Result<(), Errno> {
-        if self.shared.inner.has(socket) {
+        if self.shared.domain.inner.has(socket) {
             return Ok(());
         }
         let bound = own_address(socket)?;

@@ -177,7 +177,7 @@ pub(super) fn after_signal(maker: &Maker, thread: u32) -> Option<Errno> {
 }
 
 /// What proc_pid_status(5) says.
-struct Status(String);
+pub(super) struct Status(String);
 
 /// Whose signals.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl Status {
         (mask("SigPnd:") | shared) & !mask("SigBlk:")
     }
 
-    fn of(maker: &Maker, thread: u32) -> Option<Self> {
+    pub(super) fn of(maker: &Maker, thread: u32) -> Option<Self> {
         let [_, status] = maker.names_of(thread).ok()?;
         Self::read(status)
     }
@@ -217,7 +217,7 @@ impl Status {
     }
 
     /// The process's own name stands in one of the lines, with its line breaks escaped.
-    fn field(&self, name: &str) -> Option<&str> {
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.0.lines();
         lines
             .find_map(|line| line.strip_prefix(name))

@@ -1,7 +1,6 @@
 //! The domain's `/etc/hosts`, written anew when a granted name has other addresses.
 
 use super::proxy::Served;
-use crate::plan::hosts_file;
 use palisade_network::{Gate, Refresh, Resolve};
 use std::{
     fs::File,
@@ -11,9 +10,9 @@ use std::{
 };
 
 /// Keeps the gate's names up to date, the proxy's, and the file as the gate has them. There is none where the
-/// policy put its own in its place.
+/// policy put its own in its place. It begins with `head`.
 pub(super) fn keep(
-    file: Option<OwnedFd>,
+    (file, head): (Option<OwnedFd>, String),
     gate: Arc<Gate>,
     resolver: Arc<dyn Resolve>,
     proxy: Option<Arc<Served>>,
@@ -25,7 +24,7 @@ pub(super) fn keep(
         }
         if let (Some(file), Some(lines)) = (&file, lines) {
             // The domain may be gone, or its root full; what was there before still stands then.
-            let _ = rewrite(file, &hosts_file(Some(lines.into())));
+            let _ = rewrite(file, &format!("{head}{lines}"));
         }
     })
 }

@@ -8,7 +8,7 @@
 //! domain's own or granted: a folder is not granted with the services in it. The child's pid is what `SO_PEERCRED` and `SCM_CREDENTIALS` show to the other end. It ends when
 //! its caller does not wait any more.
 
-use super::{Shared, guest, room::Room};
+use super::{Domain, Shared, caller, guest, room::Room};
 use crate::{
     inside,
     layout::Layout,
@@ -47,7 +47,7 @@ pub(super) struct Performer {
 }
 
 /// What a domain without namespaces may not do even with sockets of its own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Refused {
     /// Connecting to a name, and sending to one.
     connect: bool,
@@ -90,11 +90,11 @@ pub(super) struct Request<'a> {
 }
 
 impl Performer {
-    pub(super) fn new(socket: Arc<OwnedFd>, plan: &Plan, layout: Option<Arc<Layout>>) -> Self {
+    pub(super) fn new(socket: Arc<OwnedFd>, domain: &Domain, layout: Option<Arc<Layout>>) -> Self {
         Self {
             socket,
-            refused: Refused::of(plan),
-            room: Room::of(plan.held_by_cgroup.memory_bytes),
+            refused: domain.refused,
+            room: Room::of(domain.memory_bytes),
             layout,
         }
     }
@@ -113,6 +113,15 @@ impl Performer {
         let (result, answer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let folder = is_relative(request.address).then(|| shared.maker.folder_of(caller.thread));
         let folder = folder.transpose()?;
+        let container = shared.domain.container.as_ref();
+        let has_root = container.is_some() && names_path(request.address);
+        let root = has_root.then(|| shared.maker.root_of(caller.thread));
+        let root = root.transpose()?;
+        let who = container.map(|ids| {
+            let who = guest::Status::of(&shared.maker, caller.thread).ok_or(Errno::SRCH)?;
+            in_memory(&caller::words(&who, ids)?)
+        });
+        let who = who.transpose()?;
         let data = (!request.data.is_empty()).then(|| self.in_memory(request.data));
         let (data, room) = data.transpose()?.unzip();
         let umask = match request.call {
@@ -127,6 +136,8 @@ impl Performer {
         words[perform::UMASK] = umask.into();
         words[perform::ATTACHED] = [
             (perform::ATTACHED_FOLDER, folder.is_some()),
+            (perform::ATTACHED_ROOT, root.is_some()),
+            (perform::ATTACHED_CALLER, who.is_some()),
             (perform::ATTACHED_DATA, data.is_some()),
         ]
         .into_iter()
@@ -134,7 +145,8 @@ impl Performer {
         .sum();
         let fds: Vec<_> = [target, answer.as_fd()]
             .into_iter()
-            .chain(folder.iter().chain(&data).chain(&room).map(AsFd::as_fd))
+            .chain(folder.iter().chain(&root).map(AsFd::as_fd))
+            .chain(who.iter().chain(&data).chain(&room).map(AsFd::as_fd))
             .chain(request.rights.iter().map(AsFd::as_fd))
             .collect();
         self.send(&words, &fds)?;
@@ -151,7 +163,7 @@ impl Performer {
         self.send_parts(&parts, &folder, SendFlags::DONTWAIT)
     }
 
-    /// A TCP socket of the domain's own network.
+    /// A socket of the domain's own network, for TCP.
     pub(super) fn make_socket(&self, family: AddressFamily) -> Result<OwnedFd, Errno> {
         const PATIENCE: Duration = Duration::from_secs(2);
         let asked = inside::ask(self.socket.as_fd(), family, SocketFlags::empty())?;
@@ -161,12 +173,7 @@ impl Performer {
     /// A memory file, and what goes with it for as long as anybody has it.
     fn in_memory(&self, data: &[u8]) -> Result<(OwnedFd, OwnedFd), Errno> {
         let room = self.room.take(data.len())?;
-        let file = rustix::fs::memfd_create("palisade-message", MemfdFlags::CLOEXEC)?;
-        let mut rest = data;
-        while !rest.is_empty() {
-            rest = &rest[rustix::io::write(&file, rest)?..];
-        }
-        Ok((file, room))
+        Ok((in_memory(data)?, room))
     }
 
     fn send(&self, words: &[u64], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
@@ -191,6 +198,15 @@ impl Performer {
         let flags = flags | SendFlags::NOSIGNAL;
         rustix::net::sendmsg(&self.socket, parts, &mut ancillary, flags).map(drop)
     }
+}
+
+fn in_memory(data: &[u8]) -> Result<OwnedFd, Errno> {
+    let file = rustix::fs::memfd_create("palisade-message", MemfdFlags::CLOEXEC)?;
+    let mut rest = data;
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&file, rest)?..];
+    }
+    Ok(file)
 }
 
 fn words_of(request: &Request<'_>) -> [u64; wire::RECORD_WORDS] {

@@ -128,6 +128,12 @@ impl Maker {
         Ok(folder)
     }
 
+    /// What a thread takes for the root.
+    pub(super) fn root_of(&self, thread: u32) -> Result<OwnedFd, Errno> {
+        let [root] = self.files_of(thread, wire::of_thread::ROOT)?;
+        Ok(root)
+    }
+
     /// A thread's memory, to write to, and what is mapped there.
     pub(super) fn memory_of(&self, thread: u32) -> Result<[File; 2], Errno> {
         self.files_of(thread, wire::of_thread::MEMORY)

@@ -249,7 +249,7 @@ impl Brokered<'_> {
             Err(_) if own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound)) => {
                 Ok(asked)
             }
-            Err(_) if self.shared.is_observed && is_lookup(asked, data) => {
+            Err(_) if self.shared.domain.is_observed && is_lookup(asked, data) => {
                 Asked::read(data)
                     .into_iter()
                     .for_each(|asked| self.tell_of_question(asked));

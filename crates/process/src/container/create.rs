@@ -4,6 +4,7 @@ use super::{
     ContainerError, Plan,
     encode::{Encoded, Encoder},
     namespaces::{Namespace, Namespaces},
+    supervisor::Supervisor,
 };
 use crate::{
     keeper::{self, KeeperError},
@@ -37,6 +38,8 @@ pub struct Given<'a> {
     pub streams: Vec<BorrowedFd<'a>>,
     /// Files by which to join control groups.
     pub groups: Vec<OwnedFd>,
+    /// The way to who answers its calls on the network: [`super::Supervisor::channel`].
+    pub supervisor: Option<BorrowedFd<'a>>,
     /// Where the processes of its control group are listed, which ends what a pid namespace of others would not.
     pub processes: Option<OwnedFd>,
 }
@@ -100,7 +103,12 @@ pub fn create(
     creator
         .on_first(first.pid)
         .map_err(ContainerError::Paused)?;
-    let mut encoder = Encoder::new(&given.streams, given.groups);
+    let groups: Result<Vec<_>, _> = match given.supervisor {
+        Some(_) => given.groups.iter().map(OwnedFd::try_clone).collect(),
+        None => Ok(Vec::new()),
+    };
+    let groups = groups.map_err(|error| ContainerError::Supervise(error.to_string()))?;
+    let mut encoder = Encoder::new(&given.streams, given.groups, given.supervisor);
     let states = [false, true].map(|at_start| creator.state(first.pid, at_start));
     encoder.plan(plan, states)?;
     first.send(&encoder.finish())?;
@@ -130,7 +138,13 @@ pub fn create(
         _ => fds.pop_front(),
     };
     let kinds = kinds.get(..*count as usize).unwrap_or(&[]);
-    let namespaces: Vec<_> = kinds.iter().copied().zip(fds).collect();
+    let mut namespaces: Vec<_> = kinds.iter().copied().zip(fds).collect();
+    if let Some(channel) = given.supervisor {
+        Supervisor::attend(channel, first.pid, &namespaces, &groups)?;
+        let kept = channel.try_clone_to_owned();
+        let kept = kept.map_err(|error| ContainerError::Supervise(error.to_string()))?;
+        namespaces.push((container::SUPERVISOR, kept));
+    }
     first.let_go(given.processes, &namespaces, terminal)
 }
 
@@ -309,7 +323,7 @@ impl Drop for First {
 }
 
 pub(super) fn send(
-    socket: &OwnedFd,
+    socket: impl AsFd,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), ContainerError> {

@@ -26,6 +26,8 @@ pub(super) struct Encoder<'a> {
     /// The program's streams first.
     streams: Vec<BorrowedFd<'a>>,
     groups: Vec<OwnedFd>,
+    /// The way to who answers calls; behind the groups.
+    supervisor: Option<BorrowedFd<'a>>,
     mounts: Vec<OwnedFd>,
     /// What hooks read, before the start and at it.
     states: [String; 2],
@@ -35,23 +37,37 @@ pub(super) struct Encoder<'a> {
 pub(super) struct Encoded<'a> {
     pub(super) body: Vec<u8>,
     streams: Vec<BorrowedFd<'a>>,
-    owned: Vec<OwnedFd>,
+    groups: Vec<OwnedFd>,
+    supervisor: Option<BorrowedFd<'a>>,
+    mounts: Vec<OwnedFd>,
 }
 
 impl Encoded<'_> {
     pub(super) fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let owned = self.owned.iter().map(AsFd::as_fd);
-        self.streams.iter().copied().chain(owned).collect()
+        let groups = self.groups.iter().map(AsFd::as_fd);
+        let mounts = self.mounts.iter().map(AsFd::as_fd);
+        let streams = self.streams.iter().copied();
+        streams
+            .chain(groups)
+            .chain(self.supervisor)
+            .chain(mounts)
+            .collect()
     }
 }
 
 impl<'a> Encoder<'a> {
-    /// The program finds `streams` open, from 0 on; `groups` are files to join control groups by.
-    pub(super) fn new(streams: &[BorrowedFd<'a>], groups: Vec<OwnedFd>) -> Self {
+    /// The program finds `streams` open, from 0 on; `groups` are files to join control groups by; `supervisor` gets listeners, or
+    /// tells an attendant of calls.
+    pub(super) fn new(
+        streams: &[BorrowedFd<'a>],
+        groups: Vec<OwnedFd>,
+        supervisor: Option<BorrowedFd<'a>>,
+    ) -> Self {
         Self {
             writer: Writer::default(),
             streams: streams.to_vec(),
             groups,
+            supervisor,
             mounts: Vec::new(),
             states: Default::default(),
         }
@@ -110,6 +126,18 @@ impl<'a> Encoder<'a> {
         self.confinement(process);
     }
 
+    /// One that carries out calls for others, as it is told by the `supervisor`.
+    pub(super) fn attendant(&mut self, process: &Process) {
+        self.join_groups();
+        self.confinement(process);
+        let place = self.supervisors_place();
+        self.writer.u32(op::ATTEND).u32(place);
+    }
+
+    fn supervisors_place(&self) -> u32 {
+        (self.streams.len() + self.groups.len()) as u32
+    }
+
     fn join_groups(&mut self) {
         let first = self.streams.len() as u32;
         for index in 0..self.groups.len() as u32 {
@@ -128,6 +156,7 @@ impl<'a> Encoder<'a> {
 
     fn confinement(&mut self, process: &Process) {
         let streams = self.streams.len() as u32;
+        let supervisor = self.supervisors_place();
         let writer = &mut self.writer;
         writer.u32(op::STREAMS).u32(streams);
         let credentials = &process.credentials;
@@ -152,8 +181,14 @@ impl<'a> Encoder<'a> {
         for (resource, soft, hard) in &process.limits {
             writer.u32(op::RLIMIT).u32(*resource).u64(*soft).u64(*hard);
         }
-        for (program, flags) in &process.filters {
-            writer.u32(op::FILTER).text(program).u32(*flags);
+        let own = process.filters.len().wrapping_sub(1);
+        for (at, (program, flags)) in process.filters.iter().enumerate() {
+            let asks = process.asks && at == own;
+            writer
+                .u32(op::FILTER)
+                .text(program)
+                .u32(*flags)
+                .u32(if asks { supervisor + 1 } else { 0 });
         }
         if let Some(handled) = process.landlock {
             writer.u32(op::LANDLOCK);
@@ -326,7 +361,8 @@ impl<'a> Encoder<'a> {
         }
         match rustix::mount::open_tree(&file, "", how) {
             Ok(mount) => {
-                let index = self.streams.len() + self.groups.len() + self.mounts.len();
+                let before = self.supervisors_place() as usize + self.supervisor.iter().len();
+                let index = before + self.mounts.len();
                 if index >= wire::MAX_FDS {
                     return Err(ContainerError::TooManyMounts {
                         most: wire::MAX_FDS,
@@ -355,12 +391,12 @@ impl<'a> Encoder<'a> {
     }
 
     pub(super) fn finish(self) -> Encoded<'a> {
-        let mut owned = self.groups;
-        owned.extend(self.mounts);
         Encoded {
             body: self.writer.finish(),
             streams: self.streams,
-            owned,
+            groups: self.groups,
+            supervisor: self.supervisor,
+            mounts: self.mounts,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     start,
 };
 use crate::wire::container;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// A process that runs its program. It is this process's child.
 #[derive(Debug)]
@@ -32,8 +32,16 @@ pub fn enter(
     given: Given<'_>,
 ) -> Result<Entered, ContainerError> {
     let mut joined = start::namespaces(keeper, is_it)?;
+    let supervisor = joined
+        .iter()
+        .position(|(kind, _)| *kind == container::SUPERVISOR)
+        .map(|at| joined.remove(at).1);
     joined.retain(|(kind, namespace)| !is_own(*kind, namespace));
-    let mut encoder = Encoder::new(&given.streams, given.groups);
+    let supervisor = supervisor.as_ref().map(AsFd::as_fd);
+    if process.asks && supervisor.is_none() {
+        return Err(ContainerError::Gone);
+    }
+    let mut encoder = Encoder::new(&given.streams, given.groups, supervisor);
     encoder.entrant(process, terminal);
     let message = encoder.finish();
     let first = First::enter(joined)?;

@@ -43,6 +43,8 @@ pub enum ContainerError {
     Hook { what: String, status: String },
     #[error("{0}")]
     Paused(String),
+    #[error("wall: nobody can answer the container's calls on the network: {0}")]
+    Supervise(String),
     #[error("host: the kernel lets this process not ask the container's keeper: {0}")]
     Shut(#[source] Errno),
 }

@@ -20,15 +20,18 @@ mod namespaces;
 mod plan;
 mod start;
 mod status;
+mod supervisor;
 
 pub use crate::wire::container::Step as FailedStep;
 pub use create::{Created, Creator, Given, create};
 pub use enter::{Entered, enter};
 pub use error::ContainerError;
 pub use namespaces::{IdRange, Namespace, Namespaces};
+pub use palisade_network::{Network, NetworkError, Resolve, SystemResolver};
 pub use plan::{Bind, Credentials, Hook, Plan, Process, Source, Step, Terminal};
 pub use start::start;
 pub use status::{Identity, Status};
+pub use supervisor::{Grants, Supervisor, host_network};
 
 /// The newest Landlock interface of this kernel, 0 without.
 pub fn landlock_abi() -> u32 {

@@ -6,9 +6,10 @@
 //! (seccomp(2)).
 
 use super::{
+    HostNetwork,
     allow_list::{ALLOW, EPERM, set},
     filter::{Action, Check, Filter, int, long},
-    syscalls,
+    sockets, syscalls,
 };
 use libc::*;
 
@@ -107,9 +108,10 @@ pub fn container_refusals() -> impl Iterator<Item = (&'static str, &'static str)
     })
 }
 
-/// The filter around a container whose processes may come to have these capabilities.
+/// The filter around a container whose processes may come to have these capabilities. One that has grants in place of a network
+/// leaves calls on addresses to its supervisor.
 #[must_use]
-pub fn container(capabilities: u64) -> Filter {
+pub fn container(capabilities: u64, network: Option<HostNetwork>) -> Filter {
     let mut filter = Filter::new(ENOSYS);
     for (number, _) in syscalls::LISTS.iter().flat_map(|list| list.iter()) {
         filter.set(*number, ALLOW);
@@ -135,8 +137,11 @@ pub fn container(capabilities: u64) -> Filter {
     ] {
         set(&mut filter, number, ENOSYS);
     }
-    set(&mut filter, SYS_socket, socket());
-    set(&mut filter, SYS_ioctl, ioctl());
+    set(&mut filter, SYS_socket, socket(network));
+    set(&mut filter, SYS_ioctl, ioctl(network.is_some()));
+    if let Some(network) = network {
+        sockets::decide_in_container(&mut filter, network);
+    }
     filter
 }
 
@@ -182,16 +187,24 @@ fn unshare() -> Check {
 
 /// Neither talks to anything of the container's: `AF_VSOCK` reaches the hypervisor whatever the network namespace, `AF_ALG` is
 /// for programs that can do without.
-fn socket() -> Check {
+fn socket(network: Option<HostNetwork>) -> Check {
     let refused = [AF_VSOCK as u64, AF_ALG as u64];
     let errno = Action::Errno(EAFNOSUPPORT as u16);
-    Check::otherwise(ALLOW).when([int(0).one_of(refused)], errno)
+    let check = Check::otherwise(ALLOW).when([int(0).one_of(refused)], errno);
+    let of_hosts = network.map(sockets::socket_in_container);
+    let of_hosts = of_hosts.into_iter().flatten();
+    of_hosts.fold(check, |check, (tests, action)| check.when(tests, action))
 }
 
-/// `TIOCSTI` types into a terminal (CVE-2017-5226), `TIOCLINUX` pastes into a virtual console.
-fn ioctl() -> Check {
+/// `TIOCSTI` types into a terminal (CVE-2017-5226), `TIOCLINUX` pastes into a virtual console. Of a socket of the host's network
+/// nobody asks for the host's interfaces.
+fn ioctl(has_hosts_sockets: bool) -> Check {
     let refused = [TIOCSTI, TIOCLINUX];
-    Check::otherwise(ALLOW).when([int(1).one_of(refused)], EPERM)
+    let interfaces = [sockets::interface_request()];
+    Check::otherwise(ALLOW)
+        .when([int(1).one_of(refused)], EPERM)
+        .when_if(has_hosts_sockets, [sockets::own_request()], ALLOW)
+        .when_if(has_hosts_sockets, interfaces, EPERM)
 }
 
 #[cfg(test)]
@@ -200,7 +213,7 @@ mod tests {
     use crate::seccomp::{compile, machine};
 
     fn decided(capabilities: u64, number: c_long, arguments: [u64; 6]) -> Action {
-        let filter = container(capabilities);
+        let filter = container(capabilities, None);
         let program = compile(&filter).unwrap();
         machine::check(&program);
         let call = machine::native(number as u32, arguments);
@@ -235,6 +248,49 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_the_supervisors_where_there_are_grants() {
+        let decided = |network, number: c_long, arguments: [u64; 6]| {
+            let filter = container(0, Some(network));
+            let program = compile(&filter).unwrap();
+            machine::check(&program);
+            let call = machine::native(number as u32, arguments);
+            machine::run(&program, &call).action
+        };
+        let streams = HostNetwork {
+            tcp: true,
+            brokered: true,
+            listens: true,
+            sends: true,
+            ..HostNetwork::default()
+        };
+        let all = HostNetwork {
+            udp: true,
+            messages: true,
+            ..streams
+        };
+        let socket = |family: i32, kind: i32| [family as u64, kind as u64, 0, 0, 0, 0];
+        for number in [SYS_connect, SYS_bind, SYS_listen] {
+            assert_eq!(decided(streams, number, [0; 6]), Action::Notify, "{number}");
+        }
+        let cases = [
+            (AF_INET, SOCK_STREAM, Action::Notify, Action::Notify),
+            (AF_INET6, SOCK_DGRAM, ALLOW, Action::Notify),
+            (AF_INET, SOCK_RAW, ALLOW, ALLOW),
+            (AF_UNIX, SOCK_STREAM, ALLOW, ALLOW),
+            (AF_VSOCK, SOCK_STREAM, Action::Errno(97), Action::Errno(97)),
+        ];
+        for (family, kind, with_streams, with_all) in cases {
+            let arguments = socket(family, kind);
+            assert_eq!(decided(streams, SYS_socket, arguments), with_streams);
+            assert_eq!(decided(all, SYS_socket, arguments), with_all);
+        }
+        assert_eq!(decided(streams, SYS_sendmsg, [0; 6]), ALLOW);
+        assert_eq!(decided(all, SYS_sendmsg, [0; 6]), Action::Notify);
+        assert_eq!(decided(all, SYS_ioctl, [0, 0x8912, 0, 0, 0, 0]), EPERM);
+        assert_eq!(decided(all, SYS_io_uring_setup, [0; 6]), ENOSYS);
+    }
+
+    #[test]
     fn keys_and_rings_are_nobodys() {
         assert_eq!(decided(u64::MAX, SYS_keyctl, [0; 6]), EPERM);
         assert_eq!(decided(u64::MAX, SYS_io_uring_setup, [0; 6]), ENOSYS);
@@ -243,7 +299,7 @@ mod tests {
 
     #[test]
     fn hot_calls_are_the_kernels_bitmap() {
-        let program = compile(&container(0)).unwrap();
+        let program = compile(&container(0, None)).unwrap();
         for number in [SYS_read, SYS_write, SYS_openat, SYS_futex, SYS_sendto] {
             let call = machine::native(number as u32, [7; 6]);
             let outcome = machine::run(&program, &call);

@@ -1,6 +1,6 @@
 //! Which sockets a guest may make, and which calls on them the supervisor answers.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     allow_list::{ALLOW, EACCES, Groups, set},
@@ -18,7 +18,7 @@ const EPROTONOSUPPORT: Action = Action::Errno(libc::EPROTONOSUPPORT as u16);
 ///
 /// A guest without network grants has it too where another one could pass such a socket to it: with
 /// neither TCP nor UDP of its own, and every address refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostNetwork {
     /// TCP sockets do.
     pub tcp: bool,
@@ -78,6 +78,43 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
     };
     set(filter, libc::SYS_sendmmsg, send_message(groups, 3, many));
     set(filter, libc::SYS_setsockopt, setsockopt(groups));
+}
+
+/// In a container that has grants in place of a network: all sockets of its own network are its own affair, those for TCP and UDP
+/// are the host's as far as the supervisor makes them. Calls on addresses are decided there, whatever the socket.
+pub(super) fn decide_in_container(filter: &mut Filter, network: HostNetwork) {
+    let groups = Groups {
+        host_network: Some(network),
+        // What it asks of its own routes it may.
+        netlink_route: true,
+        ..Groups::default()
+    };
+    for call in [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen] {
+        set(filter, call, NOTIFY);
+    }
+    set(filter, libc::SYS_sendto, sendto(&groups));
+    let messages = if network.messages { NOTIFY } else { ALLOW };
+    set(
+        filter,
+        libc::SYS_sendmsg,
+        send_message(&groups, 2, messages),
+    );
+    set(
+        filter,
+        libc::SYS_sendmmsg,
+        send_message(&groups, 3, messages),
+    );
+    set(filter, libc::SYS_setsockopt, setsockopt(&groups));
+}
+
+/// Which of a container's sockets are the host's.
+pub(super) fn socket_in_container(network: HostNetwork) -> Vec<(Vec<Test>, Action)> {
+    let of = |kind, protocols| vec![internet(), socket_type(kind), protocol(protocols)];
+    let tcp = of(libc::SOCK_STREAM, [libc::IPPROTO_IP, libc::IPPROTO_TCP]);
+    let udp = of(libc::SOCK_DGRAM, [libc::IPPROTO_IP, libc::IPPROTO_UDP]);
+    let cases = [(network.tcp, tcp), (network.udp, udp)];
+    let of_hosts = cases.into_iter().filter(|(is_hosts, _)| *is_hosts);
+    of_hosts.map(|(_, tests)| (tests, NOTIFY)).collect()
 }
 
 /// Local sockets of every kind; internet sockets for TCP and UDP only, so that neither MPTCP, SCTP

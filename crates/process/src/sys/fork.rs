@@ -28,6 +28,30 @@ pub(crate) struct Forked {
 ///
 /// `EBUSY` where this process has other threads: in the child they would be gone with what they hold.
 pub(crate) fn fork(name: &CStr, kept: &[RawFd], work: impl FnOnce()) -> Result<Forked, Errno> {
+    fork_with(name, kept, Life::OfParent, work)
+}
+
+/// The same, but it outlives this process. Nobody waits for it here.
+pub(crate) fn fork_apart(name: &CStr, kept: &[RawFd], work: impl FnOnce()) -> Result<Pid, Errno> {
+    let forked = fork_with(name, kept, Life::OfItsOwn, work)?;
+    let pid = forked.pid;
+    std::mem::forget(forked);
+    Ok(pid)
+}
+
+/// How long it lives at most.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    OfParent,
+    OfItsOwn,
+}
+
+fn fork_with(
+    name: &CStr,
+    kept: &[RawFd],
+    life: Life,
+    work: impl FnOnce(),
+) -> Result<Forked, Errno> {
     if !has_one_thread() {
         return Err(Errno::BUSY);
     }
@@ -46,7 +70,7 @@ pub(crate) fn fork(name: &CStr, kept: &[RawFd], work: impl FnOnce()) -> Result<F
         }),
         None => {
             let _no_unwinding = Exit;
-            if settle(name, &kept, parent).is_ok() {
+            if settle(name, &kept, (life, parent)).is_ok() {
                 work();
             }
             exit()
@@ -95,11 +119,13 @@ fn exit() -> ! {
 }
 
 /// `kept` in ascending order, none twice.
-fn settle(name: &CStr, kept: &[u32], parent: Pid) -> Result<(), Errno> {
+fn settle(name: &CStr, kept: &[u32], (life, parent): (Life, Pid)) -> Result<(), Errno> {
     let _ = rustix::thread::set_name(name);
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    if rustix::process::getppid() != Some(parent) {
-        return Err(Errno::SRCH);
+    if life == Life::OfParent {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if rustix::process::getppid() != Some(parent) {
+            return Err(Errno::SRCH);
+        }
     }
     // Keys of the terminal are for its parent.
     rustix::process::setsid()?;

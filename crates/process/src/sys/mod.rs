@@ -10,7 +10,7 @@ pub(crate) mod message;
 pub(crate) mod notify;
 mod spawn;
 
-pub(crate) use fork::{Forked, fork};
+pub(crate) use fork::{Forked, fork, fork_apart};
 pub(crate) use spawn::{Spawned, spawn, with_signals_blocked};
 
 use rustix::io::Errno;
@@ -58,6 +58,27 @@ fn takes_filters_with(flags: libc::c_ulong) -> bool {
         )
     };
     refused < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+}
+
+/// Which network namespace a socket belongs to: a number that no other has (`SO_NETNS_COOKIE`, since Linux 5.14).
+pub(crate) fn network_cookie(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to a word that is borrowed for the call, and the length.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    match outcome {
+        0 => Ok(cookie),
+        _ => Err(last_errno()),
+    }
 }
 
 /// The newest Landlock interface of this kernel; `None` where there is no Landlock.

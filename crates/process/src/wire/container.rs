@@ -18,8 +18,17 @@ pub const GO_ON: u64 = 98;
 /// At the door: start the program. Descriptor: a session.
 pub const START: u64 = 99;
 /// At the door: which namespaces is it in? Descriptor: a session, on which a record of the same kind answers. Words: how many, and
-/// their `CLONE_NEW*` each. Descriptors: they.
+/// their `CLONE_NEW*` each, or [`SUPERVISOR`]. Descriptors: they.
 pub const NAMESPACES: u64 = 100;
+/// To a supervisor: the calls of a program that is about to be executed arrive here. Descriptor: a listener, seccomp_unotify(2).
+pub const LISTENER: u64 = 101;
+
+/// To a supervisor: what its container's processes join. Descriptors: files of control groups. [`NAMESPACES`] comes before, its
+/// first word the pid of the container's first process.
+pub const GROUPS: u64 = 102;
+
+/// Among namespaces: the way to who answers calls on the network, with whom the container ends.
+pub const SUPERVISOR: u64 = 0;
 
 /// The first process exists. Words: its pid on the host, that of who made it, which is to be waited for. Descriptor: a pidfd of
 /// the first.
@@ -112,7 +121,8 @@ pub mod op {
     pub const CREDENTIALS: u32 = 24;
     /// One resource limit: resource, soft (low, high), hard (low, high).
     pub const RLIMIT: u32 = 25;
-    /// A system-call filter: its program, flags of seccomp(2).
+    /// A system-call filter: its program, flags of seccomp(2), 1 + the index of a descriptor on which its listener goes to a
+    /// supervisor, or 0.
     pub const FILTER: u32 = 26;
     /// What a security module is told: a file in `/proc/self/attr`, what to write.
     pub const LABEL: u32 = 27;
@@ -134,6 +144,8 @@ pub mod op {
     pub const TITLE: u32 = 35;
     /// The filter that init loads itself once the program runs: its program.
     pub const OWN_FILTER: u32 = 36;
+    /// Of a process that enters: no program, but calls on local sockets for others. Index of the descriptor where they are asked for.
+    pub const ATTEND: u32 = 37;
 }
 
 /// Pauses of a container.

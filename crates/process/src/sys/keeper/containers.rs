@@ -32,6 +32,7 @@ mod container;
 mod kernel;
 #[allow(dead_code, reason = "as above")]
 mod message;
+mod perform;
 mod record;
 #[allow(dead_code, reason = "as above")]
 mod text;

@@ -34,6 +34,7 @@ mod maker;
 mod message;
 mod namespace;
 mod park;
+mod perform;
 mod privileges;
 mod quotas;
 mod record;

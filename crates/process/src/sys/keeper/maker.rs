@@ -155,6 +155,7 @@ impl Made {
         let files: &[(&[u8], u32)] = match which {
             of_thread::NAMES => &[(b"/comm\0", O_RDONLY), (b"/status\0", O_RDONLY)],
             of_thread::FOLDER => &[(b"/cwd\0", kernel::O_PATH)],
+            of_thread::ROOT => &[(b"/root\0", kernel::O_PATH)],
             of_thread::MEMORY => &[(b"/mem\0", kernel::O_WRONLY), (b"/maps\0", O_RDONLY)],
             of_thread::DESCRIPTOR => {
                 let mut path = Text::default();

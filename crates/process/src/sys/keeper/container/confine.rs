@@ -3,15 +3,21 @@
 use super::{
     During, Failure,
     message::{Credentials, Setup},
+    record, record_bytes,
 };
-use crate::{kernel, wire::container::Step};
-use kernel::Errno;
+use crate::{
+    kernel,
+    wire::container::{self, Step},
+};
+use core::sync::atomic::AtomicU32;
+use kernel::{Errno, Fd};
 
 const SET_KEEPCAPS: u32 = 8;
 const CAPBSET_DROP: u32 = 24;
 const SET_NO_NEW_PRIVS: u32 = 38;
 /// `CAP_KILL`, capabilities(7).
 const CAP_KILL: u32 = 5;
+const CAP_SETGID: u64 = 1 << 6;
 const MOST_CAPABILITIES: u32 = 64;
 
 /// In the only order that works: what needs rights comes before they are given up, filters last of all that they may forbid.
@@ -58,10 +64,62 @@ fn limit(resource: u32, soft: u64, hard: u64) -> kernel::Result<()> {
 }
 
 fn filter(setup: &Setup) -> Result<(), Failure> {
-    for (item, (program, flags)) in (0..).zip(setup.filters.iter()) {
-        kernel::seccomp(program, flags).during(Step::Filter, item)?;
+    for (item, (program, flags, supervisor)) in (0..).zip(setup.filters.iter()) {
+        match supervisor {
+            None => kernel::seccomp(program, flags).map(drop),
+            Some(supervisor) => load_and_tell(program, flags, supervisor),
+        }
+        .during(Step::Filter, item)?;
     }
     Ok(())
+}
+
+/// What the process that tells of a listener waits for, and says.
+struct Teller<'a> {
+    supervisor: Fd,
+    /// The listener's number and 1; [`NOT_YET`]; [`IN_VAIN`].
+    listener: &'a AtomicU32,
+    outcome: kernel::Result<usize>,
+}
+
+const NOT_YET: u32 = 0;
+const IN_VAIN: u32 = u32::MAX;
+
+/// Loads a filter that leaves calls to a supervisor, who gets its listener. From then on sendmsg(2) may be such a call, and nobody
+/// answers yet: so a process that was made before, and has the same descriptors, tells.
+fn load_and_tell(program: &[u8], flags: u32, supervisor: Fd) -> kernel::Result<()> {
+    const STACK_BYTES: usize = 16 * 1024;
+    let stack = kernel::allocate(STACK_BYTES)?;
+    let listener = AtomicU32::new(NOT_YET);
+    let mut teller = Teller {
+        supervisor,
+        listener: &listener,
+        outcome: Ok(0),
+    };
+    let mut loaded = Ok(None);
+    let spawned = kernel::spawn_beside(stack, tell, &mut teller, true, || {
+        loaded = kernel::seccomp(program, flags | kernel::NEW_LISTENER);
+        let number = loaded.ok().flatten();
+        kernel::change(&listener, number.map_or(IN_VAIN, |fd| fd as u32 + 1));
+    });
+    kernel::release(stack);
+    let told = teller.outcome;
+    kernel::wait_for(spawned?)?;
+    let listener = loaded?.ok_or(Errno::INVAL)?;
+    kernel::close(listener);
+    told.map(drop)
+}
+
+extern "C" fn tell(teller: &mut Teller<'_>) -> ! {
+    match kernel::wait_for_change(teller.listener, NOT_YET) {
+        IN_VAIN => {}
+        number => {
+            let said = record(container::LISTENER, &[]);
+            let listener = [number as Fd - 1];
+            teller.outcome = kernel::send(teller.supervisor, record_bytes(&said), &listener);
+        }
+    }
+    crate::exit(0)
 }
 
 fn restrict(handled: &[u64; 3]) -> kernel::Result<()> {
@@ -140,6 +198,41 @@ fn drop_bounding(kept: u64) {
     for capability in (0..MOST_CAPABILITIES).filter(|bit| kept & 1 << bit == 0) {
         let _ = kernel::prctl(CAPBSET_DROP, capability.into());
     }
+}
+
+/// Who carries calls out for others becomes each of them, and so keeps what that takes; it executes nothing.
+pub(super) fn attend(setup: &Setup) -> Result<(), Failure> {
+    let credentials = setup.credentials.as_ref().ok_or(Errno::INVAL);
+    let credentials = credentials.during(Step::Decode, 31)?;
+    for (item, (file, text)) in (0..).zip(setup.labels.iter()) {
+        label(file, text).during(Step::Label, item)?;
+    }
+    kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 2)?;
+    drop_bounding(credentials.bounding);
+    let [_, had, _] = kernel::capabilities().during(Step::Credentials, 10)?;
+    let kept = credentials.permitted & had;
+    kernel::set_capabilities([kept, kept, 0]).during(Step::Credentials, 11)?;
+    filter(setup)
+}
+
+/// One of those whom it does it for, with no more capabilities than this process has.
+pub(super) fn become_caller(
+    (uid, gid): (u32, u32),
+    groups: &[u32],
+    capabilities: u64,
+) -> kernel::Result<()> {
+    let [_, had, _] = kernel::capabilities()?;
+    kernel::prctl(SET_KEEPCAPS, 1)?;
+    match kernel::set_groups(groups) {
+        // Denied in the whole user namespace: nobody there has other groups than this process.
+        Err(errno) if errno == Errno::PERM && had & CAP_SETGID != 0 => {}
+        outcome => outcome?,
+    }
+    kernel::set_group(gid)?;
+    kernel::set_user(uid)?;
+    kernel::prctl(SET_KEEPCAPS, 0)?;
+    let kept = capabilities & had;
+    kernel::set_capabilities([kept, kept, 0])
 }
 
 /// Init signals its children, of whatever user, and does nothing else any more.

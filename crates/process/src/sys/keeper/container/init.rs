@@ -3,7 +3,7 @@
 //! As PID 1 it is nobody's to end from inside. Signals that it gets from outside are the program's; its end is the program's.
 
 use super::{
-    During, Failure, KEEPER, failed, guest, hook,
+    During, Failure, KEEPER, attend, failed, guest, hook,
     message::{MOST_NAMESPACES, Setup},
     readable, record, record_from, root, send_record, terminal,
 };
@@ -27,7 +27,7 @@ const WNOHANG: u32 = 1;
 const WALL: u32 = 0x4000_0000;
 
 /// By which whoever creates the container is heard.
-const CHANNEL: Fd = 4;
+pub(super) const CHANNEL: Fd = 4;
 /// By which the keeper passes on what is asked for at its door.
 const GATE: Fd = 5;
 /// A file system that was mounted ahead.
@@ -83,7 +83,7 @@ pub(super) fn run(
     }
 }
 
-const CHILD: u64 = 1 << (kernel::SIGCHLD - 1);
+pub(super) const CHILD: u64 = 1 << (kernel::SIGCHLD - 1);
 const KILL: u64 = 1 << (kernel::SIGKILL - 1);
 const STOP: u64 = 1 << 18;
 /// Its own, of a hook that does not read.
@@ -136,7 +136,10 @@ fn begin(init: &mut Init, has_sysfs: bool, made: u64) -> Result<i32, Failure> {
     perform(message, init, &mut setup)?;
     hide()?;
     if init.is_entrant {
-        return Err(guest::become_program(&mut setup));
+        return Err(match setup.attends {
+            Some(calls) => attend::attend(&mut setup, calls),
+            None => guest::become_program(&mut setup),
+        });
     }
     let pid = guest::start(&mut setup)?;
     if let Some(session) = init.session.take() {
@@ -247,7 +250,15 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
             let limit = (reader.u32()?, reader.u64()?, reader.u64()?);
             setup.limits.push(limit)?;
         }
-        op::FILTER => setup.filters.push((reader.bytes()?, reader.u32()?))?,
+        op::FILTER => {
+            let (program, flags) = (reader.bytes()?, reader.u32()?);
+            let supervisor = match reader.u32()? {
+                0 => None,
+                number => Some(setup.fd(number - 1)?),
+            };
+            setup.filters.push((program, flags, supervisor))?;
+        }
+        op::ATTEND => setup.attends = Some(setup.fd(reader.u32()?)?),
         op::LABEL => setup.labels.push((Some(reader.text()?), reader.bytes()?))?,
         op::OWN_FILTER => setup.own_filter = Some(reader.bytes()?),
         op::KEYRING => setup.new_keyring = true,
@@ -412,7 +423,7 @@ fn ends(signal: i32) -> bool {
 }
 
 /// The next signal.
-fn taken(signals: Fd) -> Option<i32> {
+pub(super) fn taken(signals: Fd) -> Option<i32> {
     let mut about = [0u8; 128];
     let length = kernel::read(signals, &mut about).ok()?;
     let number = about[..length].first_chunk::<4>()?;

@@ -32,7 +32,10 @@ pub(super) struct Setup {
     pub(super) cwd: Option<CStr<'static>>,
     pub(super) credentials: Option<Credentials>,
     pub(super) limits: List<(u32, u64, u64), MOST_LIMITS>,
-    pub(super) filters: List<(&'static [u8], u32), MOST_FILTERS>,
+    /// Each with its flags, and where its listener goes.
+    pub(super) filters: List<(&'static [u8], u32, Option<Fd>), MOST_FILTERS>,
+    /// Where calls arrive that this process carries out for others.
+    pub(super) attends: Option<Fd>,
     /// What init may call itself once the program runs.
     pub(super) own_filter: Option<&'static [u8]>,
     pub(super) labels: List<(Option<CStr<'static>>, &'static [u8]), MOST_LABELS>,
@@ -123,6 +126,7 @@ impl Setup {
             credentials: None,
             limits: List::new(),
             filters: List::new(),
+            attends: None,
             own_filter: None,
             labels: List::new(),
             landlock: None,

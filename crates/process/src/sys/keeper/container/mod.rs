@@ -1,5 +1,6 @@
 //! The keeper's own loop, and what all of it needs.
 
+mod attend;
 mod confine;
 mod copy;
 mod guest;
@@ -20,7 +21,9 @@ use crate::{
     },
 };
 use kernel::{Errno, Fd, POLLIN, PollFd};
-use message::MOST_NAMESPACES;
+
+/// Namespaces of a container, and the way to its supervisor.
+const MOST_KEPT: usize = message::MOST_NAMESPACES + 1;
 
 /// The control socket, as whoever creates the container arranged it.
 const CONTROL: Fd = 0;
@@ -60,10 +63,20 @@ struct Kept {
     /// Where its processes are listed, if its end is not theirs.
     processes: Option<Fd>,
     /// What it is in: how many, and of which kinds.
-    kinds: [u64; 1 + MOST_NAMESPACES],
-    namespaces: [Fd; MOST_NAMESPACES],
+    kinds: [u64; 1 + MOST_KEPT],
+    namespaces: [Fd; MOST_KEPT],
     /// Whoever created it has left.
     is_let_go: bool,
+}
+
+impl Kept {
+    /// The way to who answers its calls on the network, or -1.
+    fn supervisor(&self) -> Fd {
+        let [count, kinds @ ..] = &self.kinds;
+        let mut all = kinds[..*count as usize].iter().zip(self.namespaces);
+        all.find(|(kind, _)| **kind == container::SUPERVISOR)
+            .map_or(-1, |(_, fd)| fd)
+    }
 }
 
 /// Serves whoever creates the container, then stays for as long as the container.
@@ -79,9 +92,11 @@ pub(crate) fn serve(title: Title) -> ! {
             true => [-1, -1],
             false => [CONTROL, CREATOR],
         };
-        let mut fds = [control, creator, door, first].map(readable);
+        let supervisor = kept.as_ref().map_or(-1, Kept::supervisor);
+        let mut fds = [control, creator, door, first, supervisor].map(readable);
         let _ = kernel::poll(&mut fds, None);
-        if fds[3].revents != 0 {
+        // Who answers its calls says nothing here: it has gone.
+        if fds[3].revents != 0 || fds[4].revents != 0 {
             end(kept);
         }
         if fds[2].revents != 0 {

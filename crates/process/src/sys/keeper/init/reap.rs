@@ -145,7 +145,7 @@ fn obey(init: &Init, running: &Running, clock: &mut Clock, observer: &mut Observ
         Some(Record {
             kind: wire::DOMAIN_SOCKET,
             words,
-        }) => perform::make_socket(&words, &fds[..fd_count]),
+        }) => crate::perform::make_socket(&words, &fds[..fd_count]),
         Some(Record {
             kind: wire::DOMAIN_CPU_USED,
             words,
