@@ -110,8 +110,9 @@ pub(crate) fn of_process(
         cwd: cwd.clone(),
         credentials,
         limits: limits(process)?,
+        // Palisade's own is the last.
+        asks: kept.broker.as_ref().and(filters.len().checked_sub(1)),
         filters,
-        asks: kept.broker.is_some(),
         landlock: landlock(namespaces, surroundings),
         labels: labels(process, surroundings)?,
         new_keyring: true,

@@ -181,9 +181,8 @@ impl<'a> Encoder<'a> {
         for (resource, soft, hard) in &process.limits {
             writer.u32(op::RLIMIT).u32(*resource).u64(*soft).u64(*hard);
         }
-        let own = process.filters.len().wrapping_sub(1);
         for (at, (program, flags)) in process.filters.iter().enumerate() {
-            let asks = process.asks && at == own;
+            let asks = process.asks == Some(at);
             writer
                 .u32(op::FILTER)
                 .text(program)

@@ -38,7 +38,7 @@ pub fn enter(
         .map(|at| joined.remove(at).1);
     joined.retain(|(kind, namespace)| !is_own(*kind, namespace));
     let supervisor = supervisor.as_ref().map(AsFd::as_fd);
-    if process.asks && supervisor.is_none() {
+    if process.asks.is_some() && supervisor.is_none() {
         return Err(ContainerError::Gone);
     }
     let mut encoder = Encoder::new(&given.streams, given.groups, supervisor);

@@ -206,8 +206,8 @@ pub struct Process {
     /// Programs of system-call filters, and flags of seccomp(2).
     #[serde(skip)]
     pub filters: Vec<(Vec<u8>, u32)>,
-    /// The last of them leaves calls to a supervisor.
-    pub asks: bool,
+    /// Which of them leaves calls to a supervisor, by its position.
+    pub asks: Option<usize>,
     /// Landlock without a rule: file rights, network rights and scopes that nothing is allowed of.
     pub landlock: Option<[u64; 3]>,
     /// A file of `/proc/self/attr` and what to write there.
