@@ -1,5 +1,7 @@
-//! The worker's end of the status pipe.
+//! The worker's end of the status pipe. Where nobody holds the other end, as beside a container, how the guest ended is told on
+//! its stderr.
 
+use palisade_policy::visible;
 use palisade_wasm::status::Status;
 use rustix::time::{ClockId, clock_gettime};
 use std::{fmt::Write as _, fs::File, io::Write as _};
@@ -8,13 +10,13 @@ use std::{fmt::Write as _, fs::File, io::Write as _};
 /// cost a system call for each.
 #[derive(Debug)]
 pub(crate) struct StatusPipe {
-    pipe: File,
+    pipe: Option<File>,
     lines: String,
 }
 
 impl StatusPipe {
-    /// Writes to a pipe.
-    pub(crate) fn new(pipe: File) -> Self {
+    /// Writes to a pipe, or to stderr.
+    pub(crate) fn new(pipe: Option<File>) -> Self {
         Self {
             pipe,
             lines: String::new(),
@@ -23,6 +25,9 @@ impl StatusPipe {
 
     /// A step of the start is done now. It is told with [`StatusPipe::started`].
     pub(crate) fn phase(&mut self, name: &str) {
+        if self.pipe.is_none() {
+            return;
+        }
         let now = clock_gettime(ClockId::Monotonic);
         self.add(&Status::Phase {
             name: name.into(),
@@ -38,7 +43,10 @@ impl StatusPipe {
 
     /// Tells how it ended, and the phases that were not told yet.
     pub(crate) fn tell(&mut self, status: &Status) {
-        self.add(status);
+        match self.pipe {
+            Some(_) => self.add(status),
+            None => self.lines.extend(in_words(status)),
+        }
         self.write();
     }
 
@@ -48,7 +56,43 @@ impl StatusPipe {
 
     /// A supervisor that has gone ends this process by other means: there is nobody to tell.
     fn write(&mut self) {
-        let _ = self.pipe.write_all(self.lines.as_bytes());
+        let lines = self.lines.as_bytes();
+        let _ = match &mut self.pipe {
+            Some(pipe) => pipe.write_all(lines),
+            None => std::io::stderr().write_all(lines),
+        };
         self.lines.clear();
+    }
+}
+
+/// For whoever reads the guest's stderr; `None` for what only a supervisor makes use of.
+fn in_words(status: &Status) -> Option<String> {
+    let text = match status {
+        Status::Phase { .. } => return None,
+        Status::Trap(text) => format!("guest: it was ended by a fault: {text}"),
+        Status::Refused(text) => format!("cannot run the guest: {text}"),
+        Status::Stale(text) => format!(
+            "host: palisade-worker and palisade-compiler do not belong together ({text}): build both anew"
+        ),
+    };
+    Some(format!("palisade: {}\n", visible(&text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_supervisor_an_end_is_told_in_words() {
+        let said = in_words(&Status::Trap("unreachable; at \x1b[2J".into())).unwrap();
+        assert_eq!(
+            said,
+            "palisade: guest: it was ended by a fault: unreachable; at \\u{1b}[2J\n"
+        );
+        let phase = Status::Phase {
+            name: "started".into(),
+            at_ns: 1,
+        };
+        assert_eq!(in_words(&phase), None);
     }
 }

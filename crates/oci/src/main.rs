@@ -18,6 +18,7 @@ mod log;
 mod state;
 mod sys;
 mod wait;
+mod wasm;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -112,11 +112,13 @@ pub(crate) fn of_process(
         io_priority: io_priority(process)?,
         personality: personality(spec)?,
         affinity: None,
+        executable: None,
+        without_proc: false,
     })
 }
 
 /// Where a program of this name may lie: itself if it has a slash, else each folder of `PATH`.
-fn candidates(program: &str, environment: &[String]) -> Vec<String> {
+pub(crate) fn candidates(program: &str, environment: &[String]) -> Vec<String> {
     if program.contains('/') {
         return vec![program.into()];
     }

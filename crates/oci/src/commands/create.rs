@@ -7,6 +7,7 @@ use crate::{
     console, hooks,
     log::Log,
     state::{Folder, State},
+    wasm,
 };
 use anyhow::{Context, bail};
 use palisade_process::container::{self, Created, Creator, Given, Identity, Namespace, Plan};
@@ -106,9 +107,13 @@ pub(super) fn is_lenient(global: &Global) -> bool {
 }
 
 pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::Result<Created> {
-    let bundle = bundle::load(asked.bundle)?;
+    let mut bundle = bundle::load(asked.bundle)?;
     for warning in &bundle.warnings {
         log.warning(warning);
+    }
+    let program = wasm::Program::of_bundle(&bundle)?;
+    if program.is_some() {
+        wasm::adapt(&mut bundle.spec);
     }
     let spec = &bundle.spec;
     let surroundings = Surroundings::probe();
@@ -126,7 +131,10 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         preserved: asked.making.preserve_fds,
     };
     // What is refused is refused before anything is made.
-    let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
+    let planned = wasm::plan(program.as_ref(), &bundle, &groups, &making, &surroundings)?;
+    let code = program.as_ref();
+    let code = code.map(|program| program.code(spec, &bundle.folder, log));
+    let code = code.transpose()?;
     let terminal = spec
         .process()
         .as_ref()
@@ -149,6 +157,7 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
             groups: groups.clone(),
             rootfs: bundle.folder.join(root.path()),
             has_hosts_network: false,
+            runs_wasm: program.is_some(),
             annotations: spec.annotations().clone().unwrap_or_default(),
         };
         folder.write(&state)?;
@@ -159,11 +168,11 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         let planned = match groups.all.len() == state.groups.all.len() {
             true => planned,
             // Without those that nobody lets it make.
-            false => bundle::plan(&bundle, &groups, &making, &surroundings)?,
+            false => wasm::plan(program.as_ref(), &bundle, &groups, &making, &surroundings)?,
         };
         state.groups = groups.clone();
         state.has_hosts_network = !planned.namespaces.has(Namespace::Network);
-        let created = make(&bundle, &planned, asked, &state, lenient)?;
+        let created = make(&bundle, &planned, asked, &state, code.as_ref(), lenient)?;
         state.init = Identity::of(created.pid);
         state.keeper = Identity::of(created.keeper);
         folder.write(&state)?;
@@ -201,6 +210,7 @@ fn make(
     plan: &Plan,
     asked: &Asked<'_>,
     state: &State,
+    code: Option<&fs::File>,
     lenient: bool,
 ) -> anyhow::Result<Created> {
     let groups = &state.groups;
@@ -213,7 +223,7 @@ fn make(
             .with_context(|| format!("host: cannot open {path:?}"))
     });
     let given = Given {
-        streams: streams(&preserved),
+        streams: streams(&preserved, code),
         // Systemd has put the process there itself.
         groups: if is_made { groups.open()? } else { Vec::new() },
         processes: processes.transpose()?,
@@ -226,8 +236,11 @@ fn make(
     Ok(container::create(plan, given, &mut engine)?)
 }
 
-/// The three streams and what else the program finds open.
-pub(super) fn streams(preserved: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+/// The three streams and what else the program finds open; machine code of WebAssembly last.
+pub(super) fn streams<'a>(
+    preserved: &'a [OwnedFd],
+    code: Option<&'a fs::File>,
+) -> Vec<BorrowedFd<'a>> {
     let own = [
         rustix::stdio::stdin(),
         rustix::stdio::stdout(),
@@ -235,6 +248,7 @@ pub(super) fn streams(preserved: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     ];
     own.into_iter()
         .chain(preserved.iter().map(AsFd::as_fd))
+        .chain(code.map(AsFd::as_fd))
         .collect()
 }
 

@@ -3,11 +3,15 @@
 use crate::{
     bundle::{self, Making, Surroundings},
     cgroup::Groups,
-    cli,
+    cli, wasm,
 };
 
 pub(super) fn run(asked: &cli::Explain) -> anyhow::Result<()> {
-    let bundle = bundle::load(&asked.bundle.bundle)?;
+    let mut bundle = bundle::load(&asked.bundle.bundle)?;
+    let program = wasm::Program::of_bundle(&bundle)?;
+    if program.is_some() {
+        wasm::adapt(&mut bundle.spec);
+    }
     let linux = bundle.spec.linux().as_ref();
     let path = linux.and_then(|linux| linux.cgroups_path().as_deref());
     let id = "ID";
@@ -16,6 +20,7 @@ pub(super) fn run(asked: &cli::Explain) -> anyhow::Result<()> {
         id: id.into(),
         ..Making::default()
     };
-    let planned = bundle::plan(&bundle, &groups, &making, &Surroundings::probe())?;
+    let surroundings = Surroundings::probe();
+    let planned = wasm::plan(program.as_ref(), &bundle, &groups, &making, &surroundings)?;
     super::print(&serde_json::to_value(&planned)?)
 }

@@ -1,6 +1,6 @@
 //! A container's plan as the message that its first process reads: see [`crate::wire::container::op`].
 
-use super::{Bind, ContainerError, Hook, Plan, Process, Source, Step};
+use super::{Bind, ContainerError, Hook, Plan, Process, Source, Step, executable};
 use crate::{
     launch::encode::Writer,
     seccomp,
@@ -26,7 +26,7 @@ pub(super) struct Encoder<'a> {
     /// The program's streams first.
     streams: Vec<BorrowedFd<'a>>,
     groups: Vec<OwnedFd>,
-    mounts: Vec<OwnedFd>,
+    handed_over: Vec<OwnedFd>,
     /// What hooks read, before the start and at it.
     states: [String; 2],
 }
@@ -52,7 +52,7 @@ impl<'a> Encoder<'a> {
             writer: Writer::default(),
             streams: streams.to_vec(),
             groups,
-            mounts: Vec::new(),
+            handed_over: Vec::new(),
             states: Default::default(),
         }
     }
@@ -65,7 +65,7 @@ impl<'a> Encoder<'a> {
         let words = [wire::CONTAINERS_TITLE, plan.id.as_bytes()];
         self.title(&[words[0], words[1], wire::CREATED_TITLE]);
         // What is executed is known before the pause, so that what is not there is told of then.
-        self.program(&plan.process);
+        self.program(&plan.process)?;
         self.writer.u32(op::OWN_FILTER).text(&seccomp::init()?);
         self.writer.u32(op::CHECK_PROGRAM);
         self.writer.u32(op::PAUSE).u32(pause::CREATED);
@@ -87,7 +87,17 @@ impl<'a> Encoder<'a> {
         self.writer.u32(op::TITLE).text(&title);
     }
 
-    fn program(&mut self, process: &Process) {
+    fn program(&mut self, process: &Process) -> Result<(), ContainerError> {
+        if process.without_proc {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let proc = rustix::fs::open("/proc", flags, Mode::empty());
+            let index = self.hand_over(proc.map_err(ContainerError::OpenProc)?)?;
+            self.writer.u32(op::WITHOUT_PROC).u32(index);
+        }
+        if let Some(path) = &process.executable {
+            let index = self.hand_over(executable::open(path)?)?;
+            self.writer.u32(op::EXECUTABLE).u32(index);
+        }
         let writer = &mut self.writer;
         writer.u32(op::CWD).path(&process.cwd);
         writer.u32(op::PROGRAM);
@@ -98,16 +108,22 @@ impl<'a> Encoder<'a> {
         ] {
             writer.texts(texts.iter().map(OsStr::new));
         }
+        Ok(())
     }
 
     /// A process that becomes its program at once.
-    pub(super) fn entrant(&mut self, process: &Process, terminal: Option<super::Terminal>) {
+    pub(super) fn entrant(
+        &mut self,
+        process: &Process,
+        terminal: Option<super::Terminal>,
+    ) -> Result<(), ContainerError> {
         self.join_groups();
         if let Some(terminal) = terminal {
             self.terminal(terminal);
         }
-        self.program(process);
+        self.program(process)?;
         self.confinement(process);
+        Ok(())
     }
 
     fn join_groups(&mut self) {
@@ -326,14 +342,8 @@ impl<'a> Encoder<'a> {
         }
         match rustix::mount::open_tree(&file, "", how) {
             Ok(mount) => {
-                let index = self.streams.len() + self.groups.len() + self.mounts.len();
-                if index >= wire::MAX_FDS {
-                    return Err(ContainerError::TooManyMounts {
-                        most: wire::MAX_FDS,
-                    });
-                }
-                self.writer.u32(index as u32);
-                self.mounts.push(mount);
+                let index = self.hand_over(mount)?;
+                self.writer.u32(index);
             }
             Err(Errno::PERM) => {
                 let found = rustix::fs::readlinkat(
@@ -354,9 +364,21 @@ impl<'a> Encoder<'a> {
         Ok(is_folder)
     }
 
+    /// Gives the index of a descriptor that goes with the message.
+    fn hand_over(&mut self, fd: OwnedFd) -> Result<u32, ContainerError> {
+        let index = self.streams.len() + self.groups.len() + self.handed_over.len();
+        if index >= wire::MAX_FDS {
+            return Err(ContainerError::TooManyMounts {
+                most: wire::MAX_FDS,
+            });
+        }
+        self.handed_over.push(fd);
+        Ok(index as u32)
+    }
+
     pub(super) fn finish(self) -> Encoded<'a> {
         let mut owned = self.groups;
-        owned.extend(self.mounts);
+        owned.extend(self.handed_over);
         Encoded {
             body: self.writer.finish(),
             streams: self.streams,

@@ -34,7 +34,7 @@ pub fn enter(
     let mut joined = start::namespaces(keeper, is_it)?;
     joined.retain(|(kind, namespace)| !is_own(*kind, namespace));
     let mut encoder = Encoder::new(&given.streams, given.groups);
-    encoder.entrant(process, terminal);
+    encoder.entrant(process, terminal)?;
     let message = encoder.finish();
     let first = First::enter(joined)?;
     first.send(&message)?;

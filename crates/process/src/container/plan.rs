@@ -220,6 +220,11 @@ pub struct Process {
     pub personality: Option<u32>,
     /// A mask of processors.
     pub affinity: Option<Vec<u8>>,
+    /// A program of the host's that is executed in place of what the image has: with these arguments, and by no name that the
+    /// container knows.
+    pub executable: Option<PathBuf>,
+    /// Not one file system of the kind `proc` is in the container.
+    pub without_proc: bool,
 }
 
 /// Whom a program runs as, and with which capabilities.
@@ -296,6 +301,9 @@ pub(super) fn describe(
                 None => "policy: a hook".into(),
             }
         }
+        Failed::ProcInReach => "policy: a /proc is mounted in the container, and by it a WebAssembly program could reach the memory \
+                                of what runs it: mount nothing that has one below (as the host's / has), or without what is below"
+            .into(),
         Failed::Execute => match program {
             Some(program) => format!("policy: {program:?} cannot be executed"),
             None => "policy: the program cannot be executed".into(),

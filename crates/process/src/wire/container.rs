@@ -134,6 +134,11 @@ pub mod op {
     pub const TITLE: u32 = 35;
     /// The filter that init loads itself once the program runs: its program.
     pub const OWN_FILTER: u32 = 36;
+    /// A program of the host's that is executed in the candidates' place: index of a descriptor.
+    pub const EXECUTABLE: u32 = 37;
+    /// Fail if a file system of the kind `proc` is among the mounts. What is done to this process by files of `/proc` is done by
+    /// the one that is handed over: index of a descriptor.
+    pub const WITHOUT_PROC: u32 = 38;
 }
 
 /// Pauses of a container.
@@ -189,6 +194,7 @@ pub enum Step {
     SourceChanged = 34,
     Seal = 35,
     Loopback = 36,
+    ProcInReach = 37,
 }
 
 impl Step {
@@ -200,7 +206,7 @@ impl Step {
 }
 
 /// Each at its number.
-const STEPS: [Step; 37] = [
+const STEPS: [Step; 38] = [
     Step::Unknown,
     Step::Decode,
     Step::JoinNamespace,
@@ -238,6 +244,7 @@ const STEPS: [Step; 37] = [
     Step::SourceChanged,
     Step::Seal,
     Step::Loopback,
+    Step::ProcInReach,
 ];
 
 const _: () = {
