@@ -12,4 +12,5 @@ mod oci {
     mod process;
     mod refusals;
     mod terminal;
+    mod wasm;
 }

@@ -55,7 +55,7 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
     plan.without_proc = state.runs_wasm;
     let code = match &program {
         Some(program) => {
-            program.instruct(&mut plan, asked.preserve_fds);
+            program.instruct(&mut plan, asked.preserve_fds)?;
             Some(program.code(&spec, &state.bundle, &log)?)
         }
         None => None,

@@ -10,6 +10,7 @@
 //! image's: that is what the worker runs, behind a second wall. Nothing here reads more of a module than tells that it is one.
 
 mod adapt;
+mod filter;
 mod find;
 mod order;
 mod reach;
@@ -83,9 +84,17 @@ impl Program {
     }
 
     /// Has the worker run in the program's place. It finds its code behind the streams and what else is handed on.
-    pub(crate) fn instruct(&self, process: &mut container::Process, preserved: u32) {
+    pub(crate) fn instruct(
+        &self,
+        process: &mut container::Process,
+        preserved: u32,
+    ) -> anyhow::Result<()> {
         let listeners = i32::try_from(preserved).unwrap_or(i32::MAX);
         order::instruct(&self.programs.worker, &self.order, listeners, process);
+        // Hooks that run in the container are held as its program is.
+        let has_hooks = !process.hooks.is_empty();
+        process.filters.push((filter::program(has_hooks)?, 0));
+        Ok(())
     }
 
     /// Its machine code: from the cache, or made now by a compiler behind a wall of its own. In memory, where nobody changes it: it
@@ -117,7 +126,7 @@ pub(crate) fn plan(
 ) -> anyhow::Result<container::Plan> {
     let mut plan = bundle::plan(bundle, groups, making, surroundings)?;
     if let Some(program) = program {
-        program.instruct(&mut plan.process, making.preserved);
+        program.instruct(&mut plan.process, making.preserved)?;
     }
     Ok(plan)
 }

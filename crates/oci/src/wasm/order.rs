@@ -14,6 +14,9 @@ use std::{
 /// Most folders right below the root that a guest finds open: each takes a descriptor and a word of the command line.
 const MOST_FOLDERS: usize = 512;
 
+/// What a worker takes beside its guest, with room.
+const WORKER_BYTES: u64 = 16 << 20;
+
 const STANDARD_STREAMS: i32 = 3;
 
 /// The order of a process, but for its descriptors.
@@ -28,11 +31,13 @@ pub(super) fn of(spec: &Spec, process: &Process, rootfs: &Path) -> anyhow::Resul
     })
 }
 
-/// What the control group holds, memory of the guest cannot grow beyond: it hears of it then, and is not killed.
+/// Of the control group's memory, what the guest may take: it hears that there is no more, and is not killed. The rest is the
+/// worker's, and half of what is less than twice as much.
 fn memory_bytes(spec: &Spec) -> Option<u64> {
     let resources = spec.linux().as_ref()?.resources().as_ref()?;
     let limit = resources.memory().as_ref()?.limit()?;
-    u64::try_from(limit).ok().filter(|limit| *limit > 0)
+    let limit = u64::try_from(limit).ok().filter(|limit| *limit > 0)?;
+    Some(limit.saturating_sub(WORKER_BYTES).max(limit / 2))
 }
 
 /// As for a program of `palisade run`: the working directory first, then the root; and where a guest does not start in

@@ -144,6 +144,7 @@ impl Bundle {
         command
             .arg("--root")
             .arg(state)
+            .env("XDG_CACHE_HOME", self.path().join("cache"))
             .stdin(Stdio::null())
             .current_dir(self.path());
         if self.user == User::Ordinary && is_root() {
