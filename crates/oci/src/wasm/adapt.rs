@@ -15,12 +15,15 @@ const KEPT: [Capability; 3] = [
 const KERNEL_FOLDERS: [&str; 2] = ["/proc", "/sys"];
 const KERNEL_KINDS: [&str; 4] = ["proc", "sysfs", "cgroup", "cgroup2"];
 
+/// Words by which a mount hears of later ones (mount_namespaces(7)).
+const RECEIVING: [&str; 4] = ["shared", "rshared", "slave", "rslave"];
+
 /// Adapts all of it. Through `/proc/self/mem` a host function that opens files for a guest would hand it the engine.
 pub(crate) fn adapt(spec: &mut Spec) {
     if let Some(mounts) = spec.mounts() {
         let kept = mounts.iter().filter(|mount| !is_kernels(mount));
-        let kept = kept.cloned().collect::<Vec<_>>();
-        spec.set_mounts(Some(kept));
+        let kept = kept.cloned().map(without_propagation);
+        spec.set_mounts(Some(kept.collect()));
     }
     if let Some(process) = spec.process() {
         let mut process = process.clone();
@@ -36,6 +39,18 @@ fn is_kernels(mount: &Mount) -> bool {
         .any(|folder| target.starts_with(folder));
     let kind = mount.typ().as_deref().unwrap_or_default();
     is_there || KERNEL_KINDS.contains(&kind)
+}
+
+/// What the host mounts later does not come in: it may be a `/proc`.
+fn without_propagation(mut mount: Mount) -> Mount {
+    if let Some(options) = mount.options() {
+        let kept = options
+            .iter()
+            .filter(|word| !RECEIVING.contains(&word.as_str()));
+        let kept = kept.cloned().collect();
+        mount.set_options(Some(kept));
+    }
+    mount
 }
 
 /// The part of a process, the first or a further one.
@@ -74,17 +89,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_kernels_is_mounted() {
+    fn nothing_of_the_kernels_is_mounted_now_or_later() {
         let spec = adapted(json!({ "mounts": [
             { "destination": "/proc", "type": "proc", "source": "proc" },
             { "destination": "/else", "type": "proc", "source": "proc" },
             { "destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup" },
             { "destination": "/sys", "type": "bind", "source": "/sys", "options": ["rbind"] },
-            { "destination": "/systems", "type": "tmpfs", "source": "tmpfs" },
+            { "destination": "/systems", "source": "/srv", "options": ["rbind", "rslave", "ro"] },
         ] }));
         let mounts = spec["mounts"].as_array().unwrap();
         assert_eq!(mounts.len(), 1, "{mounts:?}");
         assert_eq!(mounts[0]["destination"], "/systems");
+        assert_eq!(mounts[0]["options"], json!(["rbind", "ro"]));
     }
 
     #[test]

@@ -213,6 +213,35 @@ fn an_annotation_alone_decides_nothing() {
     }
 }
 
+/// An image may have a FIFO there, or a device: nobody opens it.
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    for user in users() {
+        let mut bundle = image(user, b"", &[]);
+        let path = bundle.rootfs().join("prog.wasm");
+        fs::remove_file(&path).unwrap();
+        let kind = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::from(0o755);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        annotate(&mut bundle, "run.oci.handler", "wasm");
+        bundle.run().refused_with("is none in this image");
+    }
+}
+
+/// They are native programs of the image's, and held as its program is.
+#[test]
+fn hooks_in_the_container_run_before_the_worker() {
+    for user in users() {
+        let mut bundle = image(user, guest(), &["show", "/work/hooked"]);
+        bundle
+            .mount(json!({ "destination": "/usr", "source": "/usr", "options": ["rbind", "ro"] }));
+        bundle.config["hooks"] = json!({ "startContainer": [{
+            "path": "/bin/sh", "args": ["sh", "-c", "echo hooked > /work/hooked"],
+        }] });
+        assert_eq!(bundle.run().succeeded(), "hooked\n");
+    }
+}
+
 #[test]
 fn a_trap_ends_it_and_is_told() {
     for user in users() {
