@@ -253,6 +253,18 @@ fn a_trap_ends_it_and_is_told() {
 }
 
 #[test]
+fn what_cannot_be_had_is_told_by_the_worker() {
+    for user in users() {
+        let module = r#"(module (import "env" "nosuch" (func)) (func (export "_start")) (memory (export "memory") 1))"#;
+        let outcome = image(user, &wat::parse_str(module).unwrap(), &[]).run();
+        assert_eq!(outcome.code, Some(125), "{user:?}: {outcome:?}");
+        let told = "palisade: guest: /prog.wasm cannot be run: ";
+        assert!(outcome.stderr.contains(told), "{user:?}: {outcome:?}");
+        assert!(outcome.stderr.contains("nosuch"), "{user:?}: {outcome:?}");
+    }
+}
+
+#[test]
 fn a_loop_without_end_is_ended_by_a_signal() {
     for user in users() {
         let bundle = image(user, guest(), &["spin"]);

@@ -175,7 +175,11 @@ fn execute(setup: &mut Setup) -> Errno {
 
 /// Whether there is something to execute: engines want to hear of it before the start.
 pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
-    let Some(program) = setup.program.as_ref().filter(|_| setup.executable.is_none()) else {
+    // The host's was opened ahead.
+    if setup.executable.is_some() {
+        return Ok(());
+    }
+    let Some(program) = &setup.program else {
         return Ok(());
     };
     let folder = setup.cwd.unwrap_or(kernel::c!("/"));

@@ -48,7 +48,7 @@ pub(crate) fn fork_child() -> Result<Option<(i32, Fd)>> {
     // SAFETY: as in `fork`.
     let forked = unsafe { call!(number::CLONE3, &raw const arguments, BYTES) };
     let pid = match forked {
-        Err(errno) if errno == super::Errno::NOSYS => {
+        Err(errno) if errno == Errno::NOSYS => {
             // SAFETY: as in `fork_sibling`.
             unsafe {
                 call!(
