@@ -1,7 +1,7 @@
 //! A container as data.
 
 use super::Namespaces;
-use crate::wire::container::Step as Failed;
+use crate::wire::container::{Step as Failed, proc};
 use serde::Serialize;
 use std::{path::PathBuf, time::Duration};
 
@@ -252,6 +252,10 @@ pub struct Credentials {
     pub ambient: u64,
 }
 
+const PROC_IS_THERE: &str = "policy: a /proc is mounted in the container, and by it a WebAssembly program could reach the \
+                             memory of what runs it: mount nothing that has one below (as the host's / has), or without \
+                             what is below";
+
 /// What failed, in words, and whose fault it is.
 pub(super) fn describe(
     plan: Option<&Plan>,
@@ -301,9 +305,7 @@ pub(super) fn describe(
                 None => "policy: a hook".into(),
             }
         }
-        Failed::ProcInReach => "policy: a /proc is mounted in the container, and by it a WebAssembly program could reach the memory \
-                                of what runs it: mount nothing that has one below (as the host's / has), or without what is below"
-            .into(),
+        Failed::ProcInReach if item == proc::IS_THERE => PROC_IS_THERE.into(),
         Failed::Execute => match program {
             Some(program) => format!("policy: {program:?} cannot be executed"),
             None => "policy: the program cannot be executed".into(),
@@ -343,6 +345,7 @@ fn words(step: Failed) -> &'static str {
             "host: the loopback of the container's own network cannot be brought up"
         }
         Failed::Seal => "policy: the root cannot be made read-only",
+        Failed::ProcInReach => "host: the container's mounts cannot be listed",
         _ => "wall: the container's process cannot be made",
     }
 }

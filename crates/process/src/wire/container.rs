@@ -149,6 +149,16 @@ pub mod pause {
     pub const CREATED: u32 = 1;
 }
 
+/// Which part of [`Step::ProcInReach`] failed.
+pub mod proc {
+    /// The mounts cannot be opened.
+    pub const OPEN: u32 = 0;
+    /// They cannot be read.
+    pub const READ: u32 = 1;
+    /// One is of the kind.
+    pub const IS_THERE: u32 = 2;
+}
+
 /// The step in which something failed.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,11 @@
 //! that it opens for that program.
 
 use super::{During, Failure, message::Setup};
-use crate::{kernel, message::Reader, wire::container::Step};
+use crate::{
+    kernel,
+    message::Reader,
+    wire::container::{Step, proc as part},
+};
 use kernel::{Errno, Fd, c};
 
 /// Takes the host's, and refuses a container in which there is one, whoever mounted it: a bind mount with what is below, a hook.
@@ -11,11 +15,11 @@ pub(super) fn refuse(reader: &mut Reader, setup: &mut Setup) -> Result<(), Failu
     let proc = setup.fd(index).during(Step::Decode, 32)?;
     // What is listed is what this process's root leads to.
     let mounts = kernel::open(proc, c!("self/mountinfo"), kernel::O_RDONLY, 0);
-    let mounts = mounts.during(Step::ProcInReach, 0)?;
+    let mounts = mounts.during(Step::ProcInReach, part::OPEN)?;
     let is_there = lists_proc(mounts);
     kernel::close(mounts);
-    match is_there.during(Step::ProcInReach, 1)? {
-        true => Err(Errno::INVAL).during(Step::ProcInReach, 2),
+    match is_there.during(Step::ProcInReach, part::READ)? {
+        true => Err(Errno::INVAL).during(Step::ProcInReach, part::IS_THERE),
         false => {
             setup.proc = Some(proc);
             Ok(())
