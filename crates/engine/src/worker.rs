@@ -30,7 +30,7 @@ const HOST_STACK_BYTES: u64 = 1 << 20;
 ///
 /// Where a native program would have been ended by a signal, this process is.
 pub fn run(order: &Order) -> u8 {
-    let mut status = StatusPipe::new(File::from(sys::adopt(order.status)));
+    let mut status = StatusPipe::of(order);
     match run_to_end(order, &mut status) {
         Ended::Exited(code) => code,
         Ended::Trapped { signal, text } => {

@@ -19,6 +19,7 @@ mod policy;
 mod state;
 mod sys;
 mod wait;
+mod wasm;
 
 use clap::Parser;
 use std::process::ExitCode;

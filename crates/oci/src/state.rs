@@ -41,6 +41,9 @@ pub(crate) struct State {
     pub(crate) rootfs: PathBuf,
     /// Its network is the host's.
     pub(crate) has_hosts_network: bool,
+    /// Its program is WebAssembly, so that it has no `/proc`.
+    #[serde(default)]
+    pub(crate) runs_wasm: bool,
     pub(crate) annotations: HashMap<String, String>,
     /// What each of its processes gets by palisade's own.
     #[serde(default)]

@@ -13,4 +13,5 @@ mod oci {
     mod process;
     mod refusals;
     mod terminal;
+    mod wasm;
 }

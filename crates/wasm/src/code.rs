@@ -33,6 +33,16 @@ impl Code {
         compile::again(self.held.file()).map_err(StartError::Code)
     }
 
+    /// The same code in memory, where nobody changes it any more, for who maps it when this is gone; opened for reading.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be copied.
+    pub fn sealed(&self) -> Result<File, StartError> {
+        let sealed = self.held.sealed();
+        sealed.map_err(StartError::Code)
+    }
+
     /// What is mapped of it.
     ///
     /// # Errors

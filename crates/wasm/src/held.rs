@@ -54,6 +54,14 @@ impl Held {
         seal(memory)
     }
 
+    /// What is in memory already, or a copy there, opened for reading.
+    pub(crate) fn sealed(&self) -> io::Result<File> {
+        match self {
+            Self::Leased(leased) => again(Self::copy_of(leased.file())?.file()),
+            Self::Sealed(file) => again(file),
+        }
+    }
+
     pub(crate) fn file(&self) -> &File {
         match self {
             Self::Leased(leased) => leased.file(),

@@ -17,8 +17,9 @@ use std::{
 pub struct Order {
     /// The descriptor of the compiled code, open for reading.
     pub code: i32,
-    /// The descriptor that takes [`crate::status`] lines.
-    pub status: i32,
+    /// The descriptor that takes [`crate::status`] lines. Without one nobody reads them: how the guest ended is told on its
+    /// stderr.
+    pub status: Option<i32>,
     /// Descriptors from 3 on that the guest finds open: sd_listen_fds(3).
     pub listeners: i32,
     /// The folder that is `/` to the guest, where that is not the worker's own.
@@ -71,11 +72,12 @@ impl Order {
 
     /// The worker's arguments, without its own name.
     pub fn to_arguments(&self) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec![
-            format!("--code={}", self.code).into(),
-            format!("--status={}", self.status).into(),
-            format!("--listeners={}", self.listeners).into(),
-        ];
+        let mut words: Vec<OsString> = vec![format!("--code={}", self.code).into()];
+        words.extend(
+            self.status
+                .map(|status| format!("--status={status}").into()),
+        );
+        words.push(format!("--listeners={}", self.listeners).into());
         let option = |name: &str, value: &OsStr| {
             let mut word = OsString::from(name);
             word.push(value);
@@ -131,7 +133,7 @@ impl Order {
         let path = || PathBuf::from(OsString::from_vec(value.to_vec()));
         match name {
             b"--code" => self.code = number(value, "--code")?,
-            b"--status" => self.status = number(value, "--status")?,
+            b"--status" => self.status = Some(number(value, "--status")?),
             b"--listeners" => self.listeners = number(value, "--listeners")?,
             b"--root" => self.root = Some(path()),
             b"--cwd" => self.cwd = path(),
@@ -157,7 +159,7 @@ mod tests {
     fn order() -> Order {
         Order {
             code: 5,
-            status: 6,
+            status: Some(6),
             listeners: 2,
             root: None,
             cwd: "/work".into(),
@@ -175,6 +177,7 @@ mod tests {
     fn an_order_reads_back() {
         assert_eq!(Order::from_arguments(order().to_arguments()), Ok(order()));
         let plain = Order {
+            status: None,
             root: Some("/.root".into()),
             memory_bytes: None,
             files: None,

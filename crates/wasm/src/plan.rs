@@ -212,7 +212,7 @@ fn order(
     let next = (STANDARD_STREAMS + listeners) as i32;
     let mut order = Order {
         code: next,
-        status: next + 1,
+        status: Some(next + 1),
         listeners: listeners as i32,
         root: None,
         cwd: worker.cwd.clone(),
@@ -244,7 +244,7 @@ fn preopens(worker: &process::Plan, root: Option<&FileGrant>, host: &dyn Host) -
 
 /// A name of a folder that no path of a guest's begins with: `/a/./b`. A path that climbs out of the working
 /// directory is to be found by the folders of the root; and to Go `/work` would begin `/workshop`, too.
-fn in_no_path(folder: &Path) -> Option<PathBuf> {
+pub fn in_no_path(folder: &Path) -> Option<PathBuf> {
     let (parent, name) = (folder.parent()?, folder.file_name()?);
     let mut path = parent.join(".").into_os_string();
     path.push("/");

@@ -62,8 +62,8 @@ fn read_line(line: &str) -> Option<Status> {
     }
 }
 
-/// Whose fault it is comes first, in every message. Who could not run the guest may have said so.
-pub(crate) fn not_run(program: &Path, why: &str) -> String {
+/// In words: whose fault it is comes first, in every message. Who could not run the guest may have said so.
+pub fn not_run(program: &Path, why: &str) -> String {
     const FAULTS: [&str; 4] = ["guest", "policy", "host", "wall"];
     let named = why
         .split_once(": ")

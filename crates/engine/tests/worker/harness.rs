@@ -161,7 +161,7 @@ impl Run {
         let mut descriptors = std::mem::take(&mut self.listeners);
         self.order.listeners = descriptors.len() as i32;
         self.order.code = FIRST_LISTENER + self.order.listeners;
-        self.order.status = self.order.code + 1;
+        self.order.status = Some(self.order.code + 1);
         descriptors.push(code.into());
         descriptors.push(status.as_fd().try_clone_to_owned().expect("a copy"));
         let mappings = (FIRST_LISTENER..)

@@ -120,11 +120,13 @@ pub(crate) fn of_process(
         io_priority: io_priority(process)?,
         personality: personality(spec)?,
         affinity: None,
+        executable: None,
+        without_proc: false,
     })
 }
 
 /// Where a program of this name may lie: itself if it has a slash, else each folder of `PATH`.
-fn candidates(program: &str, environment: &[String]) -> Vec<String> {
+pub(crate) fn candidates(program: &str, environment: &[String]) -> Vec<String> {
     if program.contains('/') {
         return vec![program.into()];
     }
@@ -237,6 +239,7 @@ pub(crate) fn attendant(process: &container::Process) -> anyhow::Result<containe
         credentials,
         filters: vec![(filter, 0)],
         labels: labels.collect(),
+        without_proc: process.without_proc,
         ..container::Process::default()
     })
 }

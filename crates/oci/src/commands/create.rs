@@ -8,6 +8,7 @@ use crate::{
     log::Log,
     policy,
     state::{DENIALS, Folder, State},
+    wasm,
 };
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
@@ -118,6 +119,10 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
     if own.narrow(&mut bundle.spec)? {
         bundle.text = serde_json::to_vec(&bundle.spec)?;
     }
+    let program = wasm::Program::of_bundle(&bundle)?;
+    if program.is_some() {
+        wasm::adapt(&mut bundle.spec);
+    }
     let spec = &bundle.spec;
     let surroundings = Surroundings::probe();
     let lenient = is_lenient(global);
@@ -136,7 +141,19 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
     let network = own.network()?;
     let mut kept = own.kept(network.as_ref(), &Folder::path(global, asked.id)?);
     // What is refused is refused before anything is made.
-    let planned = bundle::plan(&bundle, &groups, &making, &surroundings, &kept)?;
+    let plan = |groups: &Groups, kept: &policy::Kept| {
+        wasm::plan(
+            program.as_ref(),
+            &bundle,
+            (groups, kept),
+            &making,
+            &surroundings,
+        )
+    };
+    let planned = plan(&groups, &kept)?;
+    let code = program.as_ref();
+    let code = code.map(|program| program.code(spec, &bundle.folder, log));
+    let code = code.transpose()?;
     let terminal = spec
         .process()
         .as_ref()
@@ -166,6 +183,7 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
             groups: groups.clone(),
             rootfs: bundle.folder.join(root.path()),
             has_hosts_network: false,
+            runs_wasm: program.is_some(),
             annotations: spec.annotations().clone().unwrap_or_default(),
             kept: kept.clone(),
         };
@@ -177,12 +195,13 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         let planned = match groups.all.len() == state.groups.all.len() && supervisor.is_none() {
             true => planned,
             // Without those groups that nobody lets it make; with what the supervisor has told.
-            false => bundle::plan(&bundle, &groups, &making, &surroundings, &kept)?,
+            false => plan(&groups, &kept)?,
         };
         state.groups = groups.clone();
         state.has_hosts_network = !planned.namespaces.has(Namespace::Network);
         let channel = supervisor.as_ref().map(Supervisor::channel);
-        let created = make(&bundle, &planned, (asked, channel), &state, lenient)?;
+        let passed = (channel, code.as_ref());
+        let created = make(&bundle, &planned, asked, passed, &state, lenient)?;
         state.init = Identity::of(created.pid);
         state.keeper = Identity::of(created.keeper);
         folder.write(&state)?;
@@ -250,7 +269,8 @@ fn console_socket(asked: &Asked<'_>, terminal: bool) -> anyhow::Result<Option<Ow
 fn make(
     bundle: &Bundle,
     plan: &Plan,
-    (asked, supervisor): (&Asked<'_>, Option<BorrowedFd<'_>>),
+    asked: &Asked<'_>,
+    (supervisor, code): (Option<BorrowedFd<'_>>, Option<&fs::File>),
     state: &State,
     lenient: bool,
 ) -> anyhow::Result<Created> {
@@ -264,7 +284,7 @@ fn make(
             .with_context(|| format!("host: cannot open {path:?}"))
     });
     let given = Given {
-        streams: streams(&preserved),
+        streams: streams(&preserved, code),
         // Systemd has put the process there itself.
         groups: if is_made { groups.open()? } else { Vec::new() },
         supervisor,
@@ -278,8 +298,11 @@ fn make(
     Ok(container::create(plan, given, &mut engine)?)
 }
 
-/// The three streams and what else the program finds open.
-pub(super) fn streams(preserved: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+/// The three streams and what else the program finds open; machine code of WebAssembly last.
+pub(super) fn streams<'a>(
+    preserved: &'a [OwnedFd],
+    code: Option<&'a fs::File>,
+) -> Vec<BorrowedFd<'a>> {
     let own = [
         rustix::stdio::stdin(),
         rustix::stdio::stdout(),
@@ -287,6 +310,7 @@ pub(super) fn streams(preserved: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     ];
     own.into_iter()
         .chain(preserved.iter().map(AsFd::as_fd))
+        .chain(code.map(AsFd::as_fd))
         .collect()
 }
 

@@ -10,6 +10,7 @@ use crate::{
     console,
     log::Log,
     state::{Folder, State},
+    wasm,
 };
 use anyhow::{Context, bail};
 use oci_spec::runtime::{Capability, Process, Spec, User};
@@ -29,7 +30,9 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         bail!("policy: cannot exec in a paused container (use --ignore-paused to override)");
     }
     let spec = folder.config()?;
-    let process = process(asked, &spec, &Log::new(global))?;
+    let log = Log::new(global);
+    let mut process = process(asked, &spec, &log)?;
+    let program = wasm::Program::of_process(&state, &spec, &mut process)?;
     let in_front = !asked.detach;
     let has_terminal = process.terminal().unwrap_or(false);
     let socket = match (&asked.console_socket, has_terminal) {
@@ -42,7 +45,7 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         }
         (None, _) => None,
     };
-    let plan = of_process(
+    let mut plan = of_process(
         &spec,
         &process,
         &state.rootfs,
@@ -50,9 +53,17 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         &Surroundings::probe(),
         &state.kept,
     )?;
+    plan.without_proc = state.runs_wasm;
+    let code = match &program {
+        Some(program) => {
+            program.instruct(&mut plan, asked.preserve_fds)?;
+            Some(program.code(&spec, &state.bundle, &log)?)
+        }
+        None => None,
+    };
     let kept = preserved(asked.preserve_fds)?;
     let given = Given {
-        streams: streams(&kept),
+        streams: streams(&kept, code.as_ref()),
         groups: state.groups.open()?,
         ..Given::default()
     };

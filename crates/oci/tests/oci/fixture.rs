@@ -157,6 +157,7 @@ impl Bundle {
             .arg("--root")
             .arg(state)
             .env("PALISADE_CONTAINERS", self.administrator())
+            .env("XDG_CACHE_HOME", self.path().join("cache"))
             .stdin(Stdio::null())
             .current_dir(self.path());
         if self.user == User::Ordinary && is_root() {

@@ -1,6 +1,6 @@
 //! A container's plan as the message that its first process reads: see [`crate::wire::container::op`].
 
-use super::{Bind, ContainerError, Hook, Plan, Process, Source, Step};
+use super::{Bind, ContainerError, Hook, Plan, Process, Source, Step, executable};
 use crate::{
     launch::encode::Writer,
     seccomp,
@@ -28,7 +28,7 @@ pub(super) struct Encoder<'a> {
     groups: Vec<OwnedFd>,
     /// The way to who answers calls; behind the groups.
     supervisor: Option<BorrowedFd<'a>>,
-    mounts: Vec<OwnedFd>,
+    handed_over: Vec<OwnedFd>,
     /// What hooks read, before the start and at it.
     states: [String; 2],
 }
@@ -39,18 +39,18 @@ pub(super) struct Encoded<'a> {
     streams: Vec<BorrowedFd<'a>>,
     groups: Vec<OwnedFd>,
     supervisor: Option<BorrowedFd<'a>>,
-    mounts: Vec<OwnedFd>,
+    handed_over: Vec<OwnedFd>,
 }
 
 impl Encoded<'_> {
     pub(super) fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let groups = self.groups.iter().map(AsFd::as_fd);
-        let mounts = self.mounts.iter().map(AsFd::as_fd);
+        let handed_over = self.handed_over.iter().map(AsFd::as_fd);
         let streams = self.streams.iter().copied();
         streams
             .chain(groups)
             .chain(self.supervisor)
-            .chain(mounts)
+            .chain(handed_over)
             .collect()
     }
 }
@@ -68,7 +68,7 @@ impl<'a> Encoder<'a> {
             streams: streams.to_vec(),
             groups,
             supervisor,
-            mounts: Vec::new(),
+            handed_over: Vec::new(),
             states: Default::default(),
         }
     }
@@ -81,7 +81,7 @@ impl<'a> Encoder<'a> {
         let words = [wire::CONTAINERS_TITLE, plan.id.as_bytes()];
         self.title(&[words[0], words[1], wire::CREATED_TITLE]);
         // What is executed is known before the pause, so that what is not there is told of then.
-        self.program(&plan.process);
+        self.program(&plan.process)?;
         self.writer.u32(op::OWN_FILTER).text(&seccomp::init()?);
         self.writer.u32(op::CHECK_PROGRAM);
         self.writer.u32(op::PAUSE).u32(pause::CREATED);
@@ -103,7 +103,22 @@ impl<'a> Encoder<'a> {
         self.writer.u32(op::TITLE).text(&title);
     }
 
-    fn program(&mut self, process: &Process) {
+    fn without_proc(&mut self, process: &Process) -> Result<(), ContainerError> {
+        if process.without_proc {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let proc = rustix::fs::open("/proc", flags, Mode::empty());
+            let index = self.hand_over(proc.map_err(ContainerError::OpenProc)?)?;
+            self.writer.u32(op::WITHOUT_PROC).u32(index);
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, process: &Process) -> Result<(), ContainerError> {
+        self.without_proc(process)?;
+        if let Some(path) = &process.executable {
+            let index = self.hand_over(executable::open(path)?)?;
+            self.writer.u32(op::EXECUTABLE).u32(index);
+        }
         let writer = &mut self.writer;
         writer.u32(op::CWD).path(&process.cwd);
         writer.u32(op::PROGRAM);
@@ -114,24 +129,32 @@ impl<'a> Encoder<'a> {
         ] {
             writer.texts(texts.iter().map(OsStr::new));
         }
+        Ok(())
     }
 
     /// A process that becomes its program at once.
-    pub(super) fn entrant(&mut self, process: &Process, terminal: Option<super::Terminal>) {
+    pub(super) fn entrant(
+        &mut self,
+        process: &Process,
+        terminal: Option<super::Terminal>,
+    ) -> Result<(), ContainerError> {
         self.join_groups();
         if let Some(terminal) = terminal {
             self.terminal(terminal);
         }
-        self.program(process);
+        self.program(process)?;
         self.confinement(process);
+        Ok(())
     }
 
     /// One that carries out calls for others, as it is told by the `supervisor`.
-    pub(super) fn attendant(&mut self, process: &Process) {
+    pub(super) fn attendant(&mut self, process: &Process) -> Result<(), ContainerError> {
         self.join_groups();
+        self.without_proc(process)?;
         self.confinement(process);
         let place = self.supervisors_place();
         self.writer.u32(op::ATTEND).u32(place);
+        Ok(())
     }
 
     fn supervisors_place(&self) -> u32 {
@@ -360,15 +383,8 @@ impl<'a> Encoder<'a> {
         }
         match rustix::mount::open_tree(&file, "", how) {
             Ok(mount) => {
-                let before = self.supervisors_place() as usize + self.supervisor.iter().len();
-                let index = before + self.mounts.len();
-                if index >= wire::MAX_FDS {
-                    return Err(ContainerError::TooManyMounts {
-                        most: wire::MAX_FDS,
-                    });
-                }
-                self.writer.u32(index as u32);
-                self.mounts.push(mount);
+                let index = self.hand_over(mount)?;
+                self.writer.u32(index);
             }
             Err(Errno::PERM) => {
                 let found = rustix::fs::readlinkat(
@@ -389,13 +405,26 @@ impl<'a> Encoder<'a> {
         Ok(is_folder)
     }
 
+    /// Gives the index of a descriptor that goes with the message.
+    fn hand_over(&mut self, fd: OwnedFd) -> Result<u32, ContainerError> {
+        let before = self.supervisors_place() as usize + self.supervisor.iter().len();
+        let index = before + self.handed_over.len();
+        if index >= wire::MAX_FDS {
+            return Err(ContainerError::TooManyMounts {
+                most: wire::MAX_FDS,
+            });
+        }
+        self.handed_over.push(fd);
+        Ok(index as u32)
+    }
+
     pub(super) fn finish(self) -> Encoded<'a> {
         Encoded {
             body: self.writer.finish(),
             streams: self.streams,
             groups: self.groups,
             supervisor: self.supervisor,
-            mounts: self.mounts,
+            handed_over: self.handed_over,
         }
     }
 }

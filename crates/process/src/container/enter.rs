@@ -42,7 +42,7 @@ pub fn enter(
         return Err(ContainerError::Gone);
     }
     let mut encoder = Encoder::new(&given.streams, given.groups, supervisor);
-    encoder.entrant(process, terminal);
+    encoder.entrant(process, terminal)?;
     let message = encoder.finish();
     let first = First::enter(joined)?;
     first.send(&message)?;

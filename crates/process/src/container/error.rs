@@ -29,6 +29,10 @@ pub enum ContainerError {
     MapIds { file: &'static str, errno: Errno },
     #[error("policy: {path:?} cannot be mounted: {errno}")]
     OpenSource { path: PathBuf, errno: Errno },
+    #[error("host: {path:?}, which runs the container's program, cannot be opened: {errno}")]
+    OpenExecutable { path: PathBuf, errno: Errno },
+    #[error("host: /proc cannot be opened: {0}")]
+    OpenProc(#[source] Errno),
     #[error("policy: the container has more mounts than one message can carry ({most})")]
     TooManyMounts { most: usize },
     #[error("{what}: {errno}")]

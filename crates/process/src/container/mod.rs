@@ -16,6 +16,7 @@ mod create;
 mod encode;
 mod enter;
 mod error;
+mod executable;
 mod namespaces;
 mod plan;
 mod start;

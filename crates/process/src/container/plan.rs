@@ -1,7 +1,7 @@
 //! A container as data.
 
 use super::Namespaces;
-use crate::wire::container::Step as Failed;
+use crate::wire::container::{Step as Failed, proc};
 use serde::Serialize;
 use std::{path::PathBuf, time::Duration};
 
@@ -222,6 +222,11 @@ pub struct Process {
     pub personality: Option<u32>,
     /// A mask of processors.
     pub affinity: Option<Vec<u8>>,
+    /// A program of the host's that is executed in place of what the image has: with these arguments, and by no name that the
+    /// container knows.
+    pub executable: Option<PathBuf>,
+    /// Not one file system of the kind `proc` is in the container.
+    pub without_proc: bool,
 }
 
 /// Whom a program runs as, and with which capabilities.
@@ -248,6 +253,10 @@ pub struct Credentials {
     /// The same.
     pub ambient: u64,
 }
+
+const PROC_IS_THERE: &str = "policy: a /proc is mounted in the container, and by it a WebAssembly program could reach the \
+                             memory of what runs it: mount nothing that has one below (as the host's / has), or without \
+                             what is below";
 
 /// What failed, in words, and whose fault it is.
 pub(super) fn describe(
@@ -298,6 +307,7 @@ pub(super) fn describe(
                 None => "policy: a hook".into(),
             }
         }
+        Failed::ProcInReach if item == proc::IS_THERE => PROC_IS_THERE.into(),
         Failed::Execute => match program {
             Some(program) => format!("policy: {program:?} cannot be executed"),
             None => "policy: the program cannot be executed".into(),
@@ -337,6 +347,7 @@ fn words(step: Failed) -> &'static str {
             "host: the loopback of the container's own network cannot be brought up"
         }
         Failed::Seal => "policy: the root cannot be made read-only",
+        Failed::ProcInReach => "host: the container's mounts cannot be listed",
         _ => "wall: the container's process cannot be made",
     }
 }

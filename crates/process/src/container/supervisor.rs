@@ -375,7 +375,7 @@ fn attend(
     let groups: io::Result<Vec<_>> = groups.iter().map(OwnedFd::try_clone).collect();
     let groups = groups.map_err(|error| error.to_string())?;
     let mut encoder = Encoder::new(&[], groups, Some(theirs.as_fd()));
-    encoder.attendant(process);
+    encoder.attendant(process).map_err(said)?;
     let first = First::enter(joined).map_err(said)?;
     first.send(&encoder.finish()).map_err(said)?;
     drop(theirs);

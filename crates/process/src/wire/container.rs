@@ -145,7 +145,12 @@ pub mod op {
     /// The filter that init loads itself once the program runs: its program.
     pub const OWN_FILTER: u32 = 36;
     /// Of a process that enters: no program, but calls on local sockets for others. Index of the descriptor where they are asked for.
-    pub const ATTEND: u32 = 37;
+    pub const ATTEND: u32 = 39;
+    /// A program of the host's that is executed in the candidates' place: index of a descriptor.
+    pub const EXECUTABLE: u32 = 37;
+    /// Fail if a file system of the kind `proc` is among the mounts. What is done to this process by files of `/proc` is done by
+    /// the one that is handed over: index of a descriptor.
+    pub const WITHOUT_PROC: u32 = 38;
 }
 
 /// Pauses of a container.
@@ -154,6 +159,16 @@ pub mod pause {
     pub const NAMESPACES: u32 = 0;
     /// It waits for its start.
     pub const CREATED: u32 = 1;
+}
+
+/// Which part of [`Step::ProcInReach`] failed.
+pub mod proc {
+    /// The mounts cannot be opened.
+    pub const OPEN: u32 = 0;
+    /// They cannot be read.
+    pub const READ: u32 = 1;
+    /// One is of the kind.
+    pub const IS_THERE: u32 = 2;
 }
 
 /// The step in which something failed.
@@ -201,6 +216,7 @@ pub enum Step {
     SourceChanged = 34,
     Seal = 35,
     Loopback = 36,
+    ProcInReach = 37,
 }
 
 impl Step {
@@ -212,7 +228,7 @@ impl Step {
 }
 
 /// Each at its number.
-const STEPS: [Step; 37] = [
+const STEPS: [Step; 38] = [
     Step::Unknown,
     Step::Decode,
     Step::JoinNamespace,
@@ -250,6 +266,7 @@ const STEPS: [Step; 37] = [
     Step::SourceChanged,
     Step::Seal,
     Step::Loopback,
+    Step::ProcInReach,
 ];
 
 const _: () = {

@@ -33,7 +33,7 @@ pub(super) fn confine(setup: &Setup) -> Result<(), Failure> {
         limit(resource, soft, hard).during(Step::Limit, item)?;
     }
     for (item, (file, text)) in (0..).zip(setup.labels.iter()) {
-        label(file, text).during(Step::Label, item)?;
+        label(setup.proc, file, text).during(Step::Label, item)?;
     }
     if credentials.no_new_privs {
         kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 0)?;
@@ -129,9 +129,17 @@ fn restrict(handled: &[u64; 3]) -> kernel::Result<()> {
     outcome
 }
 
-fn label(file: Option<kernel::CStr>, text: &[u8]) -> kernel::Result<()> {
+fn label(proc: Option<kernel::Fd>, file: Option<kernel::CStr>, text: &[u8]) -> kernel::Result<()> {
     let file = file.ok_or(Errno::INVAL)?;
-    let file = kernel::open(kernel::AT_FDCWD, file, kernel::O_WRONLY, 0)?;
+    let file = match proc {
+        None => kernel::open(kernel::AT_FDCWD, file, kernel::O_WRONLY, 0)?,
+        // The container has none: it is this process's own file in the host's.
+        Some(proc) => {
+            let below = file.with_nul().strip_prefix(b"/proc/");
+            let below = below.and_then(kernel::CStr::new).ok_or(Errno::INVAL)?;
+            kernel::open(proc, below, kernel::O_WRONLY, 0)?
+        }
+    };
     // An image that mounts something else there would swallow it.
     let written = match kernel::file_system(file)? {
         PROC => kernel::write(file, text),
@@ -205,7 +213,7 @@ pub(super) fn attend(setup: &Setup) -> Result<(), Failure> {
     let credentials = setup.credentials.as_ref().ok_or(Errno::INVAL);
     let credentials = credentials.during(Step::Decode, 31)?;
     for (item, (file, text)) in (0..).zip(setup.labels.iter()) {
-        label(file, text).during(Step::Label, item)?;
+        label(setup.proc, file, text).during(Step::Label, item)?;
     }
     kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 2)?;
     drop_bounding(credentials.bounding);

@@ -1,7 +1,10 @@
 //! The container's own process, from its creation to its program.
 
 use super::{During, Failure, confine, init, message::Setup, terminal};
-use crate::{kernel, wire::container::Step};
+use crate::{
+    kernel,
+    wire::{self, container::Step},
+};
 use core::sync::atomic::AtomicU32;
 use kernel::{CStr, Errno, Fd};
 
@@ -99,8 +102,16 @@ fn prepare(setup: &mut Setup) -> Result<(), Failure> {
 }
 
 /// Its streams, and what else it finds open. Everything is brought out of the way first: the numbers overlap.
-fn redirect(setup: &Setup) -> kernel::Result<()> {
+fn redirect(setup: &mut Setup) -> kernel::Result<()> {
     const ASIDE: Fd = 300;
+    /// Above all of them.
+    const OWN: Fd = ASIDE + wire::MAX_FDS as Fd;
+    for (to, from) in (OWN..).zip([&mut setup.executable, &mut setup.proc]) {
+        if let Some(from) = from {
+            kernel::duplicate_to(*from, to)?;
+            *from = to;
+        }
+    }
     let count = setup.streams;
     let passed = setup.fds().get(..count).ok_or(Errno::INVAL)?;
     for (to, from) in (ASIDE..).zip(passed) {
@@ -129,6 +140,16 @@ fn execute(setup: &mut Setup) -> Errno {
     let Some(program) = &setup.program else {
         return Errno::INVAL;
     };
+    if let Some(executable) = setup.executable {
+        // SAFETY: as below.
+        return unsafe {
+            kernel::execute_open(
+                executable,
+                program.arguments.as_ptr(),
+                program.environment.as_ptr(),
+            )
+        };
+    }
     let mut answer = Errno::NOENT;
     let mut candidates = program.candidates;
     for _ in 0..program.candidate_count {
@@ -154,6 +175,10 @@ fn execute(setup: &mut Setup) -> Errno {
 
 /// Whether there is something to execute: engines want to hear of it before the start.
 pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
+    // The host's was opened ahead.
+    if setup.executable.is_some() {
+        return Ok(());
+    }
     let Some(program) = &setup.program else {
         return Ok(());
     };

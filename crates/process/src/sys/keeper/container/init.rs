@@ -5,7 +5,7 @@
 use super::{
     During, Failure, KEEPER, attend, failed, guest, hook,
     message::{MOST_NAMESPACES, Setup},
-    readable, record, record_from, root, send_record, terminal,
+    proc, readable, record, record_from, root, send_record, terminal,
 };
 use crate::{
     kernel,
@@ -149,6 +149,7 @@ fn begin(init: &mut Init, has_sysfs: bool, made: u64) -> Result<i32, Failure> {
     if let Some(terminal) = setup.terminal {
         kernel::close(terminal.slave);
     }
+    // The host's `/proc` is among them.
     for fd in setup.fds() {
         kernel::close(*fd);
     }
@@ -232,6 +233,7 @@ fn perform_one(
         }
         op::CGROUP_NAMESPACE => kernel::own_cgroup_namespace().during(Step::CgroupNamespace, 0),
         op::CHECK_PROGRAM => guest::check(setup),
+        op::WITHOUT_PROC => proc::refuse(reader, setup),
         op::TITLE => {
             init.title.set(reader.bytes().during(Step::Decode, 8)?);
             Ok(())
@@ -244,6 +246,7 @@ fn perform_one(
 fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Result<()> {
     match operation {
         op::PROGRAM => setup.program = Some(setup.program(reader)?),
+        op::EXECUTABLE => setup.executable = Some(setup.fd(reader.u32()?)?),
         op::CWD => setup.cwd = Some(reader.text()?),
         op::CREDENTIALS => setup.credentials = Some(setup.read_credentials(reader)?),
         op::RLIMIT => {

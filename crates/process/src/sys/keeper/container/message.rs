@@ -45,6 +45,10 @@ pub(super) struct Setup {
     pub(super) io_priority: Option<u32>,
     pub(super) personality: Option<u32>,
     pub(super) affinity: Option<&'static [u8]>,
+    /// What is executed in the candidates' place.
+    pub(super) executable: Option<Fd>,
+    /// The host's `/proc`, of a container that has none.
+    pub(super) proc: Option<Fd>,
     /// How many of the descriptors the program finds open.
     pub(super) streams: usize,
     pub(super) pool: Option<Pool>,
@@ -135,6 +139,8 @@ impl Setup {
             io_priority: None,
             personality: None,
             affinity: None,
+            executable: None,
+            proc: None,
             streams: 0,
             pool: None,
             fds: [-1; wire::MAX_FDS],

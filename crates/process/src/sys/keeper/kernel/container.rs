@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::{
-    CLONE_NEWCGROUP, CLONE_PIDFD, CStr, Fd, Result, SIGCHLD, birth::CloneArgs, call6, number,
+    CLONE_NEWCGROUP, CLONE_PIDFD, CStr, Errno, Fd, Result, SIGCHLD, birth::CloneArgs, call6, number,
 };
 
 /// Numbers beside those of [`number`].
@@ -13,6 +13,7 @@ mod own {
     pub(super) const FCHOWNAT: usize = 260;
     pub(super) const IOPRIO_SET: usize = 251;
     pub(super) const PERSONALITY: usize = 135;
+    pub(super) const EXECVEAT: usize = 322;
 }
 
 /// The child's parent is the caller's.
@@ -47,7 +48,7 @@ pub(crate) fn fork_child() -> Result<Option<(i32, Fd)>> {
     // SAFETY: as in `fork`.
     let forked = unsafe { call!(number::CLONE3, &raw const arguments, BYTES) };
     let pid = match forked {
-        Err(errno) if errno == super::Errno::NOSYS => {
+        Err(errno) if errno == Errno::NOSYS => {
             // SAFETY: as in `fork_sibling`.
             unsafe {
                 call!(
@@ -212,4 +213,30 @@ pub(crate) fn close_on_exec_from(first: Fd) -> Result<()> {
     const CLOSE_RANGE_CLOEXEC: usize = 4;
     // SAFETY: takes numbers only.
     unsafe { call!(number::CLOSE_RANGE, first, u32::MAX, CLOSE_RANGE_CLOEXEC).map(drop) }
+}
+
+/// Executes a file that is open, by `O_PATH` too.
+///
+/// # Safety
+///
+/// As of [`super::execute`].
+pub(crate) unsafe fn execute_open(
+    file: Fd,
+    arguments: *const *const u8,
+    environment: *const *const u8,
+) -> Errno {
+    // SAFETY: an empty path is a NUL; the arrays are the caller's promise. On success the call does not return.
+    match unsafe {
+        call!(
+            own::EXECVEAT,
+            file,
+            super::c!("").pointer(),
+            arguments,
+            environment,
+            super::AT_EMPTY_PATH
+        )
+    } {
+        Err(errno) => errno,
+        Ok(_) => Errno(0),
+    }
 }
