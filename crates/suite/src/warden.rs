@@ -100,7 +100,7 @@ fn hold(order: &Order) -> io::Result<Outcome> {
     let layout = layout_of(order)?;
     raise_pids()?;
     close_off(&layout)?;
-    order.tool.prepare_arena();
+    order.tool.prepare_arena()?;
     layout.make()?;
     if order.attack.fixtures.contains(&Fixture::Servers) {
         let role = match order.attack.fixtures.contains(&Fixture::SecondLink) {
@@ -110,9 +110,13 @@ fn hold(order: &Order) -> io::Result<Outcome> {
         raise_links(&layout, role)?;
     }
     drop_privileges_to_pass_on()?;
-    let fixtures = Fixtures::set_up(&layout, order.attack.fixtures)?;
+    let mut fixtures = Fixtures::set_up(&layout, order.attack.fixtures)?;
     let launch = launch_of(order, &layout, &fixtures);
     let program = launcher(order, &layout)?;
+    if order.tool.is_container() {
+        // The victim of the flaw that gave it its name is the runtime (CVE-2019-5736).
+        fixtures.watch_program(&program, &layout.path("{tools}").join(order.tool.name()));
+    }
     let words = command_words(order, &layout, &fixtures, &launch, &program)?;
     let _accomplice = Accomplice::of(order, &layout, &fixtures, &program)?;
 
@@ -243,6 +247,7 @@ fn launch_of(order: &Order, layout: &Layout, fixtures: &Fixtures) -> Launch {
         fixture_program: layout.path("{tools}/fixture"),
         folder: layout.path("{case}/tool"),
         uid: layout.user(),
+        has_terminal: order.attack.fixtures.contains(&Fixture::Terminal),
     }
 }
 
@@ -324,11 +329,12 @@ fn launcher(order: &Order, layout: &Layout) -> io::Result<PathBuf> {
         return Ok(PathBuf::new());
     }
     let installed = layout.path("{tools}").join(order.tool.name());
-    if !matches!(order.tool, Tool::Palisade | Tool::Bare) {
+    let Some(copy) = order
+        .tool
+        .copy_to_lose(&installed, &layout.path("{case}"))?
+    else {
         return Ok(installed);
-    }
-    let copy = layout.path("{case}/launcher");
-    fs::copy(installed, &copy)?;
+    };
     layout.give_away(&copy)?;
     Ok(copy)
 }
