@@ -113,6 +113,11 @@ impl Runner {
         let fails =
             |what: &str| Judgement::Fails(format!("{what}: {verdict:?}\n{}", outcome.command));
         match (&verdict, expected(tool, attack, policy)) {
+            (Verdict::Allowed | Verdict::Denied(_), _)
+                if containers::may_end_either_way(tool, attack) =>
+            {
+                Judgement::Holds
+            }
             (Verdict::Allowed, Expected::Allowed) => Judgement::Holds,
             (Verdict::Allowed, _) => fails("ESCAPE"),
             (Verdict::Refused(why), _) if is_missing(tool, attack, why) => {

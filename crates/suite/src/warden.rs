@@ -125,12 +125,26 @@ fn hold(order: &Order) -> io::Result<Outcome> {
     for _ in 0..order.launches() {
         await_quota(order, &layout)?;
         outcome = run::run_once(&layout, &fixtures, order, &words, processes_before)?;
+        if order.tool.is_container() && !outcome.begun && podman_blames_program(&outcome) {
+            outcome.exit_code = Some(REFUSED_BY_ENGINE);
+        }
         if outcome.seen {
             break;
         }
     }
     outcome.command = words.join(" ");
     Ok(outcome)
+}
+
+/// As many as the arena's time allows: an engine takes some tenths of a second.
+const MOST_ENGINE_LAUNCHES: usize = 6;
+/// What podman ends with where it could not start a container.
+const REFUSED_BY_ENGINE: i32 = 125;
+
+/// Podman takes a runtime's "No such file or directory" or "Permission denied" for the program's, whatever it was about, and ends
+/// as a shell would.
+fn podman_blames_program(outcome: &Outcome) -> bool {
+    matches!(outcome.exit_code, Some(126 | 127)) && outcome.stderr.contains("OCI ")
 }
 
 /// Waits until the user has what the attack will take away. The kernel gives back what an earlier guest
@@ -158,6 +172,8 @@ impl Order {
         if self.tool.is_no_wall() {
             let takes_quota = self.attack.witness.shared_quota().is_some();
             if takes_quota { 3 } else { 1 }
+        } else if self.tool.is_container() {
+            self.attack.launches.min(MOST_ENGINE_LAUNCHES)
         } else {
             self.attack.launches
         }

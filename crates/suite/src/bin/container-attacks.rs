@@ -21,7 +21,7 @@ use std::thread;
 use palisade_suite::arena::Arenas;
 use palisade_suite::attack::{Attack, Control};
 use palisade_suite::catalogue::ROWS;
-use palisade_suite::containers::{policy_faced, why_open};
+use palisade_suite::containers::{may_end_either_way, policy_faced, why_open};
 use palisade_suite::outcome::Verdict;
 use palisade_suite::policy::Policy;
 use palisade_suite::runner::Runner;
@@ -174,6 +174,8 @@ fn run_all(
             return;
         };
         let line = at_all(runner, attack, walls, controls);
+        // Half an hour is long to look at nothing.
+        eprint!("{}", tsv_line(attack, walls, &line));
         lines.lock().expect("no worker panics").insert(index, line);
     };
     thread::scope(|scope| {
@@ -250,6 +252,7 @@ fn run(
         let verdict = outcome.verdict();
         let ended = ended(attack, &verdict);
         let is_right = match ended {
+            Ended::GotOut | Ended::Held if may_end_either_way(wall, attack) => true,
             Ended::GotOut => succeeds,
             Ended::Held => !succeeds && outcome.survivors == 0,
             _ => false,
@@ -336,6 +339,12 @@ fn expectation(attack: &Attack, walls: &[Tool], policy: Policy) -> (&'static str
     let open: Vec<_> = ours.filter_map(|wall| why_open(*wall, attack)).collect();
     if let Err(why) = policy_faced(wall, attack) {
         return ("no words", why.to_owned());
+    }
+    if may_end_either_way(wall, attack) {
+        return (
+            "either",
+            "other programs of root's share what it takes".to_owned(),
+        );
     }
     if attack.is_granted(policy) {
         return ("got out", "the policy grants it".to_owned());

@@ -59,12 +59,13 @@ impl Runtime {
         }
     }
 
-    /// palisade-oci is `$PALISADE_OCI_BIN`, or lies beside the palisade under test.
+    /// palisade-oci is `$PALISADE_OCI_BIN`, or lies beside the palisade under test or beside the suite.
     pub(super) fn find(self) -> Option<PathBuf> {
         match self {
             Self::Palisade => env::var_os("PALISADE_OCI_BIN")
                 .map(PathBuf::from)
-                .or_else(|| palisade::find_part(self.program())),
+                .or_else(|| palisade::find_part(self.program()))
+                .or_else(|| palisade::find_beside(self.program())),
             Self::Runc => on_path("runc").or_else(|| in_sbin("runc")),
             Self::Crun => on_path("crun"),
         }
@@ -135,7 +136,7 @@ pub(super) fn command_line(runtime: &Path, settings: Settings, launch: &Launch) 
     }
     words.extend(network(&launch.grants));
     words.extend(system(launch));
-    words.extend(launch.grants.iter().flat_map(flags));
+    words.extend(told_once(&launch.grants).flat_map(flags));
     words.extend(["--rootfs".to_owned(), text(&root)]);
     words.extend(launch.guest_at("/guest"));
     words
@@ -187,6 +188,26 @@ fn system(launch: &Launch) -> Vec<String> {
         .collect()
 }
 
+/// A place is mounted once: the last grant of it says how.
+fn told_once(grants: &[FilledGrant]) -> impl Iterator<Item = &FilledGrant> {
+    let is_told_again = |(index, grant): &(usize, &FilledGrant)| {
+        let place = place_of(grant);
+        let mut later = grants[index + 1..].iter().map(place_of);
+        place.is_some() && later.any(|other| other == place)
+    };
+    let all = grants.iter().enumerate();
+    all.filter(move |one| !is_told_again(one))
+        .map(|(_, grant)| grant)
+}
+
+fn place_of(grant: &FilledGrant) -> Option<&str> {
+    match grant {
+        FilledGrant::Read { guest, .. } | FilledGrant::Write { guest, .. } => Some(guest),
+        FilledGrant::Exec(path) => Some(path),
+        _ => None,
+    }
+}
+
 fn flags(grant: &FilledGrant) -> Vec<String> {
     match grant {
         FilledGrant::Read { host, guest } => volume(host, guest, "ro"),
@@ -229,7 +250,10 @@ fn bytes(size: &str) -> u64 {
 }
 
 fn volume(host: &str, guest: &str, options: &str) -> Vec<String> {
-    owned(&["--volume", &format!("{host}:{guest}:{options}")])
+    owned(&[
+        "--volume",
+        &format!("{host}:{guest}:{options},nosuid,nodev"),
+    ])
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
@@ -289,7 +313,23 @@ pub(super) fn copy_runtime(
 
 #[cfg(test)]
 mod tests {
-    use super::{FilledGrant, Policy, bytes, hierarchy, refusal};
+    use super::{FilledGrant, Policy, bytes, hierarchy, refusal, told_once};
+
+    #[test]
+    fn a_place_that_is_granted_twice_is_mounted_once() {
+        let place = || "/a".to_owned();
+        let read = FilledGrant::Read {
+            host: place(),
+            guest: place(),
+        };
+        let write = FilledGrant::Write {
+            host: place(),
+            guest: place(),
+        };
+        let grants = [read, FilledGrant::NoGuard, write.clone()];
+        let told: Vec<_> = told_once(&grants).collect();
+        assert_eq!(told, [&FilledGrant::NoGuard, &write]);
+    }
 
     #[test]
     fn a_hierarchy_is_mounted_by_its_controllers_or_its_name() {
