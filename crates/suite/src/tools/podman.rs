@@ -12,6 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, mount};
+use rustix::process::{Resource, getrlimit};
 
 use super::{FilledGrant, Launch, on_path, palisade, text};
 use crate::executable::copy_program;
@@ -226,8 +227,17 @@ fn limit(name: &str, value: &str) -> Vec<String> {
     match name {
         "memory" => owned(&["--memory", value, "--memory-swap", value]),
         "processes" => owned(&["--pids-limit", value]),
-        "files" => rlimit("nofile", value.to_owned()),
-        "file-size" => rlimit("fsize", bytes(value).to_string()),
+        "files" => [
+            rlimit("nofile", value.to_owned()),
+            kept("nproc", Resource::Nproc),
+        ]
+        .concat(),
+        "file-size" => [
+            rlimit("fsize", bytes(value).to_string()),
+            kept("nproc", Resource::Nproc),
+            kept("nofile", Resource::Nofile),
+        ]
+        .concat(),
         "tmp-size" => owned(&[
             "--tmpfs",
             &format!("/tmp:size={value}"),
@@ -236,6 +246,14 @@ fn limit(name: &str, value: &str) -> Vec<String> {
         ]),
         _ => Vec::new(),
     }
+}
+
+/// As it is: where podman is asked for one limit it asks for more of these than root may have everywhere, and runc and crun
+/// refuse to start then.
+fn kept(kind: &str, resource: Resource) -> Vec<String> {
+    let most = getrlimit(resource).maximum;
+    let most = most.map_or_else(|| "-1".to_owned(), |most| most.to_string());
+    owned(&["--ulimit", &format!("{kind}={most}:{most}")])
 }
 
 /// `8M`, `100G`, in bytes.
