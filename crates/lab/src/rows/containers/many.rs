@@ -71,8 +71,9 @@ impl Method for Many {
         let contenders = samples.contenders().iter();
         figures.extend(contenders.map(|contender| failures(samples, contender)));
         let title = format!(
-            "{workload} by each runtime, no engine in between, ms: all made, then all started, then all\n\
-             ended and deleted. A failure is a container that was not made, does not run or did not go:"
+            "{workload} by each runtime, no engine in between, ms: all made, then all\n\
+             started, then all ended and deleted. A failure is one that was not made, does not run or did\n\
+             not go, of all rounds:"
         );
         let table = table(samples, workload, &figures);
         (figures, vec![(title, table)])

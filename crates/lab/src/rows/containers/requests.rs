@@ -311,12 +311,14 @@ impl Served {
 fn table(samples: &Samples, figures: &[Figure]) -> Table {
     let mut table = Table::new(["", "median", "p10", "p90", "× runc", "95 %", "target", ""]);
     for server in [NGINX, REDIS] {
-        table.section(server);
         let of_server: Vec<Figure> = figures
             .iter()
             .filter(|figure| figure.contender.workload == server)
             .cloned()
             .collect();
+        if !of_server.is_empty() {
+            table.section(server);
+        }
         for subject in subjects(samples) {
             let figure = figure_of(&of_server, RATE, subject);
             let Some(summary) = figure.and_then(|figure| figure.summary) else {
