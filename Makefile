@@ -23,7 +23,7 @@ cargo build --release --locked --package palisade-cli --package palisade-lab --p
 	tools/no-compiler "$(built)/release"
 endef
 
-.PHONY: help demo test stories containers command build lab lint ci nightly third-wall vm
+.PHONY: help demo test stories containers container-attacks command build lab lint ci nightly third-wall vm
 
 RELEASE ?= bookworm
 
@@ -63,6 +63,10 @@ stories: ## What people do on their first day: plain commands, then what palisad
 containers: ## Images of Debian's packages by podman, behind palisade-oci: it takes podman and debootstrap
 	@$(build)
 	@tools/containers "$(built)/release/palisade-oci" "$${CARGO_TARGET_DIR:-target}/containers"
+
+container-attacks: ## The attack suite against containers by podman: palisade-oci, runc and crun. It takes root and half an hour
+	@$(build)
+	@tools/container-attacks "$(built)/release/palisade-oci" "$${CARGO_TARGET_DIR:-target}/container-attacks"
 
 command: ## Build the command alone: it runs programs, and neither WebAssembly nor a server
 	@cargo build --release --locked --package palisade-cli --bins

@@ -40,6 +40,7 @@ fn main() {
     for program in [
         "syscalls",
         "opens",
+        "idle",
         "blocks",
         "threads",
         "bandwidth",

@@ -256,7 +256,9 @@ fn problem_with(
         return Some(format!("neither a test nor `pending: …`: {holder}"));
     }
     let unknown = |name: &&str| match name.split_once('/') {
-        Some(("process" | "bare" | "equality", attack)) => !attacks.contains(attack),
+        Some(("process" | "bare" | "equality" | "pod-palisade", attack)) => {
+            !attacks.contains(attack)
+        }
         Some(("wasm", attack)) if attacks.contains(attack) => false,
         _ => !tests.contains(*name),
     };

@@ -3,6 +3,7 @@
 mod boot;
 mod calls;
 mod conformance;
+mod containers;
 mod counts;
 mod learn;
 mod list;

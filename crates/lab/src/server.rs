@@ -194,7 +194,7 @@ impl Drop for Running {
 
 impl Answer {
     /// Whether the server answers now, as it should.
-    fn is_given(&self) -> anyhow::Result<bool> {
+    pub(crate) fn is_given(&self) -> anyhow::Result<bool> {
         match &self.namespace {
             None => Ok(self.ask().is_ok_and(|is_right| is_right)),
             Some(namespace) => {

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 static TRUE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/true"));
 static SYSCALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/syscalls"));
+static IDLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/idle"));
 static OPENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/opens"));
 static BLOCKS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocks"));
 static THREADS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/threads"));
@@ -174,6 +175,11 @@ impl Workloads {
     /// When it cannot be written; so it is with the other programs.
     pub fn add_opens(&self) -> anyhow::Result<PathBuf> {
         self.add_program("opens", OPENS)
+    }
+
+    /// Adds `idle`, which waits.
+    pub fn add_idle(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("idle", IDLE)
     }
 
     /// Adds `blocks`, which reads and writes a large file.

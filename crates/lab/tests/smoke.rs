@@ -23,11 +23,12 @@ use std::{
 };
 
 /// The command, and what lies beside it.
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "palisade-cli",
     "palisade-engine",
     "palisade-compiler",
     "palisade-host",
+    "palisade-oci",
     "palisade-lab-calls",
     "palisade-lab-load",
 ];
@@ -431,6 +432,40 @@ fn a_row_of_servers_at_a_pace() {
         "no wall",
     ];
     assert_served("den-f12", &ours);
+}
+
+/// Containers of an engine are root's; everybody else is told so.
+#[test]
+fn rows_of_containers() {
+    let rows = [
+        ("container-start", "create, start, delete"),
+        ("container-memory", "held"),
+        ("container-many", "all"),
+        ("container-requests", "requests"),
+    ];
+    for (row, measure) in rows {
+        let out = tempfile::tempdir().unwrap();
+        let outcome = match run(row, out.path()) {
+            Ok(outcome) => outcome,
+            Err(reason) => {
+                assert!(lacks_containers(&reason.to_string()), "{row}: {reason}");
+                continue;
+            }
+        };
+        let ours =
+            |one: &&Figure| one.contender.subject == "palisade-oci" && one.measure == measure;
+        let summary = outcome
+            .figures
+            .iter()
+            .find(ours)
+            .and_then(|one| one.summary);
+        assert!(summary.is_some_and(|one| one.median > 0.0), "{outcome}");
+    }
+}
+
+/// Not root, or a program is missing: the row says which.
+fn lacks_containers(reason: &str) -> bool {
+    reason.contains("as root") || reason.contains("is not installed")
 }
 
 /// No request of the tenant is lost, whatever its neighbour does.

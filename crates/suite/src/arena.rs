@@ -96,7 +96,7 @@ impl Arenas {
         }
         Ok(Self {
             base,
-            groups: OuterGroups::make(),
+            groups: OuterGroups::make(tools.iter().any(|tool| tool.is_container())),
         })
     }
 
@@ -143,6 +143,9 @@ impl Arenas {
         command
             .args(["timeout", "-k", WATCHDOG[1], WATCHDOG[0], "unshare"])
             .args(NAMESPACES);
+        if order.tool.is_container() {
+            command.arg("--cgroup");
+        }
         if !rustix::process::geteuid().is_root() {
             command.args(AS_ORDINARY_USER);
         }

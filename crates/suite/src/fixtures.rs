@@ -13,6 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -42,8 +43,8 @@ const HIDDEN_PORT: &str = "hidden";
 pub(crate) struct Fixtures {
     victim: Option<Victim>,
     namespaced: Option<Victim>,
-    /// Where the victim's executable lies, and a copy to compare with.
-    rewritable: Vec<(String, String)>,
+    /// Where the victim's executable lies, and others that must stay as they are; beside each a copy to compare with.
+    rewritable: Vec<(PathBuf, PathBuf)>,
     inbox: Inbox,
     servers: Servers,
     /// Listens on a port that it shares with whoever belongs to the same user.
@@ -105,6 +106,12 @@ impl Fixtures {
             // Started once the launcher's command line is known; raised before there are servers.
             Fixture::Accomplice(_) | Fixture::SecondLink => Ok(()),
         }
+    }
+
+    /// Has a program count among those that an attack must not change.
+    pub(crate) fn watch_program(&mut self, program: &Path, original: &Path) {
+        self.rewritable
+            .push((program.to_owned(), original.to_owned()));
     }
 
     /// Guest arguments that only the fixtures know: pids, addresses, ports.
@@ -200,7 +207,7 @@ impl Fixtures {
         memory.is_some_and(|memory| !memory.contains(secret))
     }
 
-    /// Whether the victim's executable is not what it was.
+    /// Whether the victim's executable, or another that is watched, is not what it was.
     pub(crate) fn victim_is_rewritten(&self) -> bool {
         self.rewritable
             .iter()
@@ -215,8 +222,7 @@ impl Fixtures {
 
     fn add_victim(&mut self, layout: &Layout) -> io::Result<()> {
         let executable = layout.expand("{outside}/victim");
-        self.rewritable
-            .push((executable.clone(), layout.expand("{tools}/fixture")));
+        self.watch_program(Path::new(&executable), &layout.path("{tools}/fixture"));
         let (victim, told) = Victim::start(
             layout,
             &executable,

@@ -28,6 +28,7 @@ pub mod attack;
 pub mod attacks;
 pub mod bare;
 pub mod catalogue;
+pub mod containers;
 pub mod equality;
 pub mod executable;
 pub mod fixtures;

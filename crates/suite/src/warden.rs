@@ -100,7 +100,7 @@ fn hold(order: &Order) -> io::Result<Outcome> {
     let layout = layout_of(order)?;
     raise_pids()?;
     close_off(&layout)?;
-    order.tool.prepare_arena();
+    order.tool.prepare_arena()?;
     layout.make()?;
     if order.attack.fixtures.contains(&Fixture::Servers) {
         let role = match order.attack.fixtures.contains(&Fixture::SecondLink) {
@@ -110,9 +110,13 @@ fn hold(order: &Order) -> io::Result<Outcome> {
         raise_links(&layout, role)?;
     }
     drop_privileges_to_pass_on()?;
-    let fixtures = Fixtures::set_up(&layout, order.attack.fixtures)?;
+    let mut fixtures = Fixtures::set_up(&layout, order.attack.fixtures)?;
     let launch = launch_of(order, &layout, &fixtures);
     let program = launcher(order, &layout)?;
+    if order.tool.is_container() {
+        // The victim of the flaw that gave it its name is the runtime (CVE-2019-5736).
+        fixtures.watch_program(&program, &layout.path("{tools}").join(order.tool.name()));
+    }
     let words = command_words(order, &layout, &fixtures, &launch, &program)?;
     let _accomplice = Accomplice::of(order, &layout, &fixtures, &program)?;
 
@@ -121,12 +125,26 @@ fn hold(order: &Order) -> io::Result<Outcome> {
     for _ in 0..order.launches() {
         await_quota(order, &layout)?;
         outcome = run::run_once(&layout, &fixtures, order, &words, processes_before)?;
+        if order.tool.is_container() && !outcome.begun && podman_blames_program(&outcome) {
+            outcome.exit_code = Some(REFUSED_BY_ENGINE);
+        }
         if outcome.seen {
             break;
         }
     }
     outcome.command = words.join(" ");
     Ok(outcome)
+}
+
+/// As many as the arena's time allows: an engine takes some tenths of a second.
+const MOST_ENGINE_LAUNCHES: usize = 6;
+/// What podman ends with where it could not start a container.
+const REFUSED_BY_ENGINE: i32 = 125;
+
+/// Podman takes a runtime's "No such file or directory" or "Permission denied" for the program's, whatever it was about, and ends
+/// as a shell would.
+fn podman_blames_program(outcome: &Outcome) -> bool {
+    matches!(outcome.exit_code, Some(126 | 127)) && outcome.stderr.contains("OCI ")
 }
 
 /// Waits until the user has what the attack will take away. The kernel gives back what an earlier guest
@@ -154,6 +172,8 @@ impl Order {
         if self.tool.is_no_wall() {
             let takes_quota = self.attack.witness.shared_quota().is_some();
             if takes_quota { 3 } else { 1 }
+        } else if self.tool.is_container() {
+            self.attack.launches.min(MOST_ENGINE_LAUNCHES)
         } else {
             self.attack.launches
         }
@@ -243,6 +263,7 @@ fn launch_of(order: &Order, layout: &Layout, fixtures: &Fixtures) -> Launch {
         fixture_program: layout.path("{tools}/fixture"),
         folder: layout.path("{case}/tool"),
         uid: layout.user(),
+        has_terminal: order.attack.fixtures.contains(&Fixture::Terminal),
     }
 }
 
@@ -324,11 +345,12 @@ fn launcher(order: &Order, layout: &Layout) -> io::Result<PathBuf> {
         return Ok(PathBuf::new());
     }
     let installed = layout.path("{tools}").join(order.tool.name());
-    if !matches!(order.tool, Tool::Palisade | Tool::Bare) {
+    let Some(copy) = order
+        .tool
+        .copy_to_lose(&installed, &layout.path("{case}"))?
+    else {
         return Ok(installed);
-    }
-    let copy = layout.path("{case}/launcher");
-    fs::copy(installed, &copy)?;
+    };
     layout.give_away(&copy)?;
     Ok(copy)
 }

@@ -6,7 +6,7 @@ use palisade_policy::value;
 use std::{path::PathBuf, time::Duration};
 
 /// What the lab can measure, in the order of its list. A test of the lab holds that these are all.
-pub const ROW_NAMES: [&str; 43] = [
+pub const ROW_NAMES: [&str; 47] = [
     "start",
     "syscalls",
     "mk-1",
@@ -50,6 +50,10 @@ pub const ROW_NAMES: [&str; 43] = [
     "den-f12",
     "den-t2",
     "tenants",
+    "container-start",
+    "container-memory",
+    "container-requests",
+    "container-many",
 ];
 
 // `palisade bench`.

@@ -2,14 +2,14 @@
 //! `palisade_command_line::args::ROW_NAMES`.
 
 use super::{
-    Method, Row, boot, calls, conformance, counts, learn, network, osv, pictures, serve, start,
-    sva, syscalls, ukvm, watch,
+    Method, Row, boot, calls, conformance, containers, counts, learn, network, osv, pictures,
+    serve, start, sva, syscalls, ukvm, watch,
 };
 use std::time::Duration;
 
 /// Name, seconds that it takes at most, about, and what it runs.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 43] = [
+pub(super) static ROWS: [Row; 47] = [
     row("start", 20, "run `true` to its end, everything isolated", &start::Start),
     row("syscalls", 60, "the cost of single system calls, once the guest runs (SVA-OS 2009, table 5)", &syscalls::SYSCALLS),
     row("mk-1", 360, "test suites inside and outside: equal lists of results (µKVM 2006, table 1)", &conformance::Conformance),
@@ -53,6 +53,10 @@ pub(super) static ROWS: [Row; 43] = [
     row("den-f12", 120, "jitter of 32 servers of a game (Denali 2002, figure 12)", &serve::Jitter),
     row("den-t2", 240, "memory of an idle service (Denali 2002, table 2: 8,472 B swapped out)", &serve::Idle(serve::What::Memory)),
     row("tenants", 300, "a tenant beside one that floods, loops, traps, dawdles or starts cold", &serve::Neighbours),
+    row("container-start", 40, "create, start and delete a container, beside runc and crun", &containers::Start),
+    row("container-memory", 20, "memory of an idle container beside its program", &containers::Memory),
+    row("container-requests", 120, "requests in a second to nginx and Redis in a container, beside runc", &containers::Requests),
+    row("container-many", 120, "100 containers created at once, and taken down", &containers::Many),
 ];
 
 const fn row(

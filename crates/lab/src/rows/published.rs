@@ -147,6 +147,9 @@ pub(crate) fn chart_facts(row: &str) -> ChartFacts {
         "kp-7" | "kp-c" => Style::Absolute,
         "kp-8" | "den-f4" | "den-f5" | "den-f8" => Style::Lines,
         "den-f12" | "den-t2" | "tenants" => Style::Absolute,
+        "container-start" | "container-memory" | "container-requests" | "container-many" => {
+            Style::Absolute
+        }
         "serve-filter" | "serve-files" | "serve-component" | "serve-program" => Style::Absolute,
         _ => Style::Usual,
     };

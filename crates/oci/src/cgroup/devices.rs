@@ -6,7 +6,7 @@
 use crate::sys::bpf;
 use anyhow::{Context, bail};
 use oci_spec::runtime::{LinuxDeviceCgroup, LinuxDeviceType};
-use std::{fs, path::Path};
+use std::{fs::File, io::Write as _, path::Path};
 
 /// Kind, major and minor number; a number that is not said is any.
 const ALWAYS: [(char, Option<i64>, Option<i64>); 9] = [
@@ -65,13 +65,19 @@ fn rules(asked: &[LinuxDeviceCgroup]) -> Vec<Rule> {
 /// Version 1 (devices.rst), which keeps a list of what is allowed beside nothing, or of what is denied beside all. A rule takes a line
 /// of that list or adds one; a part of a line it cannot take.
 pub(super) fn hold_by_list(folder: &Path, asked: &[LinuxDeviceCgroup]) -> anyhow::Result<()> {
-    for (allow, line) in lines(&rules(asked))? {
-        let file = match allow {
-            true => "devices.allow",
-            false => "devices.deny",
+    let [allow, deny] = ["devices.allow", "devices.deny"].map(|name| folder.join(name));
+    let open = |path: &Path| {
+        let opened = File::options().write(true).open(path);
+        opened.with_context(|| format!("host: cannot open {path:?}"))
+    };
+    let [mut allowing, mut denying] = [open(&allow)?, open(&deny)?];
+    for (is_allowed, line) in lines(&rules(asked))? {
+        // The kernel takes a line from each write, wherever it begins.
+        let (file, path) = match is_allowed {
+            true => (&mut allowing, &allow),
+            false => (&mut denying, &deny),
         };
-        let path = folder.join(file);
-        fs::write(&path, &line).with_context(|| {
+        file.write_all(line.as_bytes()).with_context(|| {
             format!("policy: resources.devices: {line:?} is refused at {path:?}")
         })?;
     }
@@ -184,7 +190,7 @@ pub(super) fn hold_by_program(folder: &Path, asked: &[LinuxDeviceCgroup]) -> any
             }),
         })
         .collect();
-    let group = fs::File::open(folder)?;
+    let group = File::open(folder)?;
     bpf::hold_devices(&group, &program).context("host: resources.devices cannot be held")
 }
 

@@ -2,10 +2,8 @@
 
 use super::{Group, Groups, Version};
 use anyhow::Context;
-use std::{
-    fs,
-    path::{Component, Path, PathBuf},
-};
+use palisade_process::kernel_file;
+use std::path::{Component, Path, PathBuf};
 
 /// A mounted hierarchy.
 struct Hierarchy {
@@ -16,8 +14,8 @@ struct Hierarchy {
 }
 
 pub(super) fn find(path: Option<&Path>, id: &str) -> anyhow::Result<Groups> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").context("host: cannot read mounts")?;
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = kernel_file::text("/proc/self/mountinfo").context("host: cannot read mounts")?;
+    let own = kernel_file::text("/proc/self/cgroup").unwrap_or_default();
     let own: Vec<_> = own.lines().filter_map(own_place).collect();
     let one: Vec<_> = mounts
         .lines()

@@ -1,6 +1,7 @@
 //! Version 1: a folder in each hierarchy.
 
 use super::Group;
+use palisade_process::kernel_file;
 use std::{
     fs,
     io::{self, ErrorKind},
@@ -33,7 +34,7 @@ fn inherit(mount: &Path, folder: &Path) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    match fs::read_to_string(path) {
+    match kernel_file::text(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
         text => text,
     }

@@ -1,8 +1,8 @@
 //! What a container is doing, as the kernel tells of its first process.
 
-use crate::wire;
+use crate::{kernel_file, wire};
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::path::Path;
 
 /// A process, so that no later one of the same pid is taken for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl Identity {
 
     /// What a container does whose first process this is.
     pub fn status(&self) -> Status {
-        let title = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let title = kernel_text(&format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let mut words = title.split(|byte| *byte == 0);
         let is_container = words.next() == Some(wire::CONTAINERS_TITLE);
         let word = words.nth(1);
@@ -52,8 +52,15 @@ impl Identity {
     }
 }
 
+/// More than any of them has, but for names of containers that are longer than an engine's.
+const ABOUT_BYTES: usize = 1 << 10;
+
+fn kernel_text(path: &str) -> Option<Vec<u8>> {
+    kernel_file::read(Path::new(path), ABOUT_BYTES).ok()
+}
+
 fn stat(pid: u32) -> Option<(u8, u64)> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = kernel_text(&format!("/proc/{pid}/stat"))?;
     // The second field is the program's name, which may have blanks and brackets.
     let after_name = text.iter().rposition(|byte| *byte == b')')?;
     let mut fields = text[after_name + 1..]

@@ -28,8 +28,12 @@ const DELEGATED: [&str; 4] = ["", "cgroup.procs", "tasks", "cgroup.subtree_contr
 pub(super) struct OuterGroups(Vec<PathBuf>);
 
 impl OuterGroups {
-    /// Makes what can be made.
-    pub(super) fn make() -> Self {
+    /// Makes what can be made; of every other hierarchy too where engines make groups of their own.
+    pub(super) fn make(for_engines: bool) -> Self {
+        let others = for_engines.then(other_hierarchies).unwrap_or_default();
+        let others = others
+            .iter()
+            .filter_map(|name| make_leaf(&own_group(name)?, &[]));
         let v1 = V1_LIMITS
             .into_iter()
             .filter_map(|(controller, limits)| Some((own_group(controller)?, limits)));
@@ -37,7 +41,7 @@ impl OuterGroups {
         let leaves = v1
             .chain(v2)
             .filter_map(|(group, limits)| make_leaf(&group, limits));
-        Self(leaves.collect())
+        Self(leaves.chain(others).collect())
     }
 
     /// The leaves' paths.
@@ -58,6 +62,7 @@ impl Drop for OuterGroups {
 fn make_leaf(group: &Path, limits: &[(&str, u64)]) -> Option<PathBuf> {
     let leaf = group.join(format!("palisade-suite-{}", std::process::id()));
     fs::create_dir(&leaf).ok()?;
+    hand_down_processors(group, &leaf);
     let bounded = limits
         .iter()
         .all(|(file, limit)| set(&leaf.join(file), *limit));
@@ -67,6 +72,27 @@ fn make_leaf(group: &Path, limits: &[(&str, u64)]) -> Option<PathBuf> {
     }
     delegate(&leaf);
     Some(leaf)
+}
+
+/// A group of the cpuset controller takes no process before it has processors and memory.
+fn hand_down_processors(group: &Path, leaf: &Path) {
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        if let Ok(all) = fs::read(group.join(file)) {
+            // The group that refuses it refuses processes too, and says so.
+            let _ = fs::write(leaf.join(file), all);
+        }
+    }
+}
+
+/// The hierarchies of version 1 that [`V1_LIMITS`] does not name, as their lines in `/proc/self/cgroup` do.
+fn other_hierarchies() -> Vec<String> {
+    let table = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let names = table.lines().filter_map(|line| line.split(':').nth(1));
+    let is_other = |name: &&str| {
+        let is_limited = |one: &str| V1_LIMITS.iter().any(|(limited, _)| *limited == one);
+        !name.is_empty() && !name.split(',').any(is_limited)
+    };
+    names.filter(is_other).map(str::to_owned).collect()
 }
 
 /// Only a control file that is there: elsewhere a write would make a plain file.
@@ -89,7 +115,7 @@ fn own_group(controller: &str) -> Option<PathBuf> {
     let table = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = table.lines().find_map(|line| path_of(line, controller))?;
     let group = Path::new("/sys/fs/cgroup")
-        .join(controller)
+        .join(controller.trim_start_matches("name="))
         .join(path.trim_start_matches('/'));
     group.join("cgroup.procs").is_file().then_some(group)
 }
@@ -97,9 +123,10 @@ fn own_group(controller: &str) -> Option<PathBuf> {
 /// The path in a line `ID:CONTROLLERS:PATH` of `/proc/PID/cgroup` that names `controller`.
 fn path_of<'a>(line: &'a str, controller: &str) -> Option<&'a str> {
     let mut fields = line.splitn(3, ':').skip(1);
-    let mut controllers = fields.next()?.split(',');
+    let controllers = fields.next()?;
     let path = fields.next()?;
-    controllers.any(|name| name == controller).then_some(path)
+    let is_it = controllers == controller || controllers.split(',').any(|name| name == controller);
+    is_it.then_some(path)
 }
 
 /// Removes a group and what a killed launcher left below it.

@@ -80,7 +80,8 @@ fn ask(mut words: impl Iterator<Item = String>) -> Option<Question> {
 fn score(question: &Question) -> ExitCode {
     let tools: Vec<_> = Tool::ALL
         .into_iter()
-        .filter(|tool| !tool.lacks_namespaces() && !tool.runs_modules() && tool.find().is_some())
+        .filter(|tool| !tool.lacks_namespaces() && !tool.runs_modules() && !tool.is_container())
+        .filter(|tool| tool.find().is_some())
         .collect();
     let arenas = match Arenas::prepare(&tools) {
         Ok(arenas) => arenas,

@@ -10,13 +10,19 @@ mod bubblewrap;
 mod crun;
 mod none;
 mod palisade;
+mod podman;
 mod wasm;
 
 use std::env;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::policy::Grant;
+use crate::attack::Attack;
+use crate::fixtures::Fixture;
+use crate::policy::{Grant, Policy};
+
+pub use podman::{Runtime, Settings};
 
 /// A launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +43,8 @@ pub enum Tool {
     Bubblewrap,
     /// `crun run`.
     Crun,
+    /// `podman run`, with this runtime.
+    Podman(Runtime, Settings),
 }
 
 /// What to launch, with every template filled in.
@@ -53,6 +61,8 @@ pub(crate) struct Launch {
     pub(crate) folder: PathBuf,
     /// Who starts the launcher.
     pub(crate) uid: u32,
+    /// The launcher is started on a terminal.
+    pub(crate) has_terminal: bool,
 }
 
 /// A grant with its paths filled in.
@@ -128,7 +138,7 @@ impl Launch {
 
 impl Tool {
     /// Every tool that has an adapter.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 14] = [
         Self::None,
         Self::NoneWithoutNamespaces,
         Self::Palisade,
@@ -137,6 +147,12 @@ impl Tool {
         Self::WorkerAlone,
         Self::Bubblewrap,
         Self::Crun,
+        Self::Podman(Runtime::Palisade, Settings::Engine),
+        Self::Podman(Runtime::Runc, Settings::Engine),
+        Self::Podman(Runtime::Crun, Settings::Engine),
+        Self::Podman(Runtime::Palisade, Settings::Pod),
+        Self::Podman(Runtime::Runc, Settings::Pod),
+        Self::Podman(Runtime::Crun, Settings::Pod),
     ];
 
     /// As in test names and on the scoreboard: palisade's walls are called `process` and `wasm`, the
@@ -152,6 +168,12 @@ impl Tool {
             Self::WorkerAlone => "none-wasm",
             Self::Bubblewrap => "bubblewrap",
             Self::Crun => "crun",
+            Self::Podman(Runtime::Palisade, Settings::Engine) => "podman-palisade",
+            Self::Podman(Runtime::Runc, Settings::Engine) => "podman-runc",
+            Self::Podman(Runtime::Crun, Settings::Engine) => "podman-crun",
+            Self::Podman(Runtime::Palisade, Settings::Pod) => "pod-palisade",
+            Self::Podman(Runtime::Runc, Settings::Pod) => "pod-runc",
+            Self::Podman(Runtime::Crun, Settings::Pod) => "pod-crun",
         }
     }
 
@@ -182,6 +204,39 @@ impl Tool {
         matches!(self, Self::NoneWithoutNamespaces | Self::Bare)
     }
 
+    /// Whether an engine starts a container.
+    #[must_use]
+    pub const fn is_container(self) -> bool {
+        matches!(self, Self::Podman(..))
+    }
+
+    /// Why it cannot be driven here, though it may be installed.
+    #[must_use]
+    pub fn lacks(self) -> Option<String> {
+        match self {
+            Self::Podman(..) if self.find().is_some() => podman::lacks(),
+            _ => None,
+        }
+    }
+
+    /// Why it has no words for what `attack` is granted under `policy`. The other tools leave out what they have no
+    /// word for: what they do not offer they do not hold.
+    #[must_use]
+    pub fn refusal(self, attack: &Attack, policy: Policy) -> Option<&'static str> {
+        if !self.is_container() {
+            return None;
+        }
+        let accomplices = attack.fixtures.iter().flat_map(|fixture| match fixture {
+            Fixture::Accomplice(grants) => *grants,
+            _ => &[],
+        });
+        let mut grants = attack
+            .grants(policy)
+            .into_iter()
+            .chain(accomplices.copied());
+        grants.find_map(|grant| podman::refusal(&FilledGrant::new(grant, str::to_owned), policy))
+    }
+
     /// No wall on the same host: what an attack must overcome there for a denial to count.
     #[must_use]
     pub const fn without_wall(self) -> Self {
@@ -203,13 +258,32 @@ impl Tool {
             Self::WorkerAlone => palisade::find_part(wasm::WORKER),
             Self::Bubblewrap => on_path("bwrap"),
             Self::Crun => on_path("crun"),
+            Self::Podman(runtime, _) => runtime.find(),
         }
     }
 
     /// Makes the arena a place where the tool starts.
-    pub(crate) fn prepare_arena(self) {
-        if self == Self::Crun {
-            crun::prepare_arena();
+    pub(crate) fn prepare_arena(self) -> io::Result<()> {
+        match self {
+            Self::Crun => crun::prepare_arena(),
+            Self::Podman(..) => podman::prepare_arena()?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What is started of `installed`, where a run may overwrite it: a copy in `case`, if so.
+    pub(crate) fn copy_to_lose(self, installed: &Path, case: &Path) -> io::Result<Option<PathBuf>> {
+        match self {
+            Self::Palisade | Self::Bare => {
+                let copy = case.join("launcher");
+                fs::copy(installed, &copy)?;
+                Ok(Some(copy))
+            }
+            Self::Podman(runtime, _) => {
+                podman::copy_runtime(runtime, installed, &case.join("launcher")).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 
@@ -235,6 +309,7 @@ impl Tool {
             Self::WorkerAlone => wasm::command_line(launch),
             Self::Bubblewrap => bubblewrap::command_line(program, launch),
             Self::Crun => crun::command_line(program, launch),
+            Self::Podman(_, settings) => podman::command_line(program, settings, launch),
         }
     }
 }

@@ -10,12 +10,16 @@ pub(super) fn find() -> Option<PathBuf> {
     if let Some(path) = env::var_os("PALISADE_BIN") {
         return Some(path.into());
     }
+    find_beside("palisade")
+}
+
+/// What cargo built beside the suite, which lies in `PROFILE/` or `PROFILE/deps/`.
+pub(super) fn find_beside(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
-    // The suite lies in `PROFILE/` or `PROFILE/deps/`.
     own.ancestors()
         .skip(1)
         .take(2)
-        .map(|folder| folder.join("palisade"))
+        .map(|folder| folder.join(name))
         .find(|path| path.is_file())
 }
 

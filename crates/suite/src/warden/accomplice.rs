@@ -82,6 +82,7 @@ fn command(
         fixture_program: layout.path("{tools}/fixture"),
         folder: layout.path("{case}/accomplice"),
         uid: layout.user(),
+        has_terminal: false,
     };
     fs::create_dir(&launch.folder)?;
     let mut words = host_without_namespaces(order, layout, &launch);

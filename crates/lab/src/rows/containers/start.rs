@@ -1,0 +1,160 @@
+//! `container-start`: from `create` to the return of `delete`, of a container whose program ends at once.
+
+use super::{
+    CRUN, OURS, RUNC, add_runtimes,
+    bundle::{Asked, lay_out},
+    figure_of, figures_of, ratio_cells,
+    runtime::Runtime,
+    subjects, watch_ours,
+};
+use crate::{
+    Trial,
+    figure::{Figure, Target},
+    measure::Schedule,
+    notation::milliseconds,
+    rows::{Method, Prepared, TO_BE_SET, Tools},
+    sample::{Contender, Reading, Samples, Unit},
+    statistics::median,
+    table::Table,
+    trial::microseconds,
+    workloads::Workloads,
+};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+pub(in crate::rows) struct Start;
+
+const WORKLOAD: &str = "static true";
+const ALL: &str = "create, start, delete";
+/// Its parts; between the last two the program ends.
+const STEPS: [&str; 4] = ["create", "start", "end", "delete"];
+const TARGETS: [(&str, Target); 2] = [
+    (RUNC, Target::AtMostTimesOther(0.25)),
+    (CRUN, Target::AtMostTimesOther(0.7)),
+];
+
+impl Method for Start {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
+        let workloads = Workloads::new()?;
+        let asked = Asked {
+            words: vec!["/true".to_owned()],
+            program: Some(workloads.add_true()?),
+            writable: None,
+            shares_network: false,
+        };
+        let bundle = lay_out(&workloads, "bundle", &asked)?;
+        let mut prepared = Prepared::new(schedule(), workloads);
+        add_runtimes(&mut prepared, tools, WORKLOAD, |runtime| {
+            Ok(Life {
+                runtime: runtime.clone(),
+                bundle: bundle.clone(),
+            })
+        })?;
+        prepared.schedule.watched = watch_ours(&prepared, ALL);
+        Ok(prepared)
+    }
+
+    fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
+        let figures = figures_of(samples, WORKLOAD, (ALL, Unit::Microseconds), &TARGETS);
+        let title = "A container of a static `true` by each runtime, no engine in between, ms: create, start, the\n\
+                     program's end and delete:";
+        let table = table(samples, &figures);
+        (figures, vec![(title.to_owned(), table)])
+    }
+}
+
+fn schedule() -> Schedule {
+    Schedule {
+        warm_up_rounds: 2,
+        least_rounds: 20,
+        most_rounds: 500,
+        budget: TO_BE_SET,
+        relative_width: 0.03,
+        watched: Vec::new(),
+    }
+}
+
+/// A container's whole life.
+struct Life {
+    runtime: Runtime,
+    bundle: PathBuf,
+}
+
+impl Trial for Life {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let began = Instant::now();
+        let container = self.runtime.create(&self.bundle)?;
+        let created = Instant::now();
+        container.start()?;
+        let started = Instant::now();
+        container.wait()?;
+        let ended = Instant::now();
+        container.delete()?;
+        let deleted = Instant::now();
+        let ends = [created, started, ended, deleted];
+        let begins = [began, created, started, ended];
+        let steps = STEPS.iter().zip(begins.iter().zip(ends));
+        let mut readings = vec![Reading::one_us(ALL, microseconds(deleted - began))];
+        readings.extend(
+            steps.map(|(step, (begin, end))| Reading::one_us(step, microseconds(end - *begin))),
+        );
+        Ok(readings)
+    }
+}
+
+fn table(samples: &Samples, figures: &[Figure]) -> Table {
+    let mut table = Table::new([
+        "", "median", "p10", "p90", "create", "start", "end", "delete", "95 %", "target", "",
+    ]);
+    for subject in subjects(samples) {
+        table.line(cells_of(samples, figures, subject));
+    }
+    for (other, _) in TARGETS {
+        if let Some(ratio) = figure_of(figures, &format!("{ALL}, × {other}"), OURS) {
+            let [value, interval, target, verdict] = ratio_cells(ratio);
+            let mut cells = vec![format!("  {OURS} × {other}"), value];
+            cells.resize(8, String::new());
+            cells.extend([interval, target, verdict]);
+            table.line(cells);
+        }
+    }
+    table
+}
+
+fn cells_of(samples: &Samples, figures: &[Figure], subject: &str) -> Vec<String> {
+    let mut cells = vec![subject.to_owned()];
+    let summary = figure_of(figures, ALL, subject).and_then(|figure| figure.summary);
+    if let Some(summary) = summary {
+        cells.extend([summary.median, summary.p10, summary.p90].map(milliseconds));
+    }
+    let contender = Contender::new(WORKLOAD, subject);
+    cells.extend(STEPS.map(|step| milliseconds(median(&samples.series(&contender, step)))));
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::samples, *};
+    use crate::rows::present_on_terminal;
+
+    #[test]
+    fn runtimes_stand_down_and_steps_across() {
+        let samples = samples(WORKLOAD, |subject, round| {
+            let times = if subject == OURS { 1.0 } else { 4.5 };
+            let us = |us: f64| us * times + round;
+            vec![
+                Reading::one_us(ALL, us(9_000.0)),
+                Reading::one_us("create", us(5_000.0)),
+                Reading::one_us("start", us(1_500.0)),
+                Reading::one_us("end", us(500.0)),
+                Reading::one_us("delete", us(2_000.0)),
+            ]
+        });
+        let (figures, text) = present_on_terminal(&Start, &samples);
+        insta::assert_snapshot!(text);
+        let judged = figures.iter().filter(|one| one.verdict.is_some());
+        assert_eq!(judged.count(), 2);
+    }
+}
