@@ -6,6 +6,7 @@ mod guest;
 mod hook;
 mod init;
 mod message;
+mod place;
 mod root;
 mod stage;
 mod terminal;
