@@ -127,11 +127,7 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
     };
     // What is refused is refused before anything is made.
     let planned = bundle::plan(&bundle, &groups, &making, &surroundings)?;
-    let terminal = spec
-        .process()
-        .as_ref()
-        .is_some_and(|process| process.terminal().unwrap_or(false));
-    let socket = console_socket(asked, terminal)?;
+    let socket = console_socket(asked, bundle.has_terminal())?;
     let folder = Folder::make(global, asked.id)?;
     let _lock = folder.lock()?;
     let mut groups = groups;
@@ -205,6 +201,7 @@ fn make(
 ) -> anyhow::Result<Created> {
     let groups = &state.groups;
     let preserved = preserved(asked.making.preserve_fds)?;
+    let nothing = nothing(bundle.has_terminal())?;
     let is_made = groups.unit.is_none();
     // Elsewhere the container's PID 1 ends them all.
     let is_needed = is_made && !plan.namespaces.owns(Namespace::Pid);
@@ -213,7 +210,7 @@ fn make(
             .with_context(|| format!("host: cannot open {path:?}"))
     });
     let given = Given {
-        streams: streams(&preserved),
+        streams: streams(nothing.as_ref(), &preserved),
         // Systemd has put the process there itself.
         groups: if is_made { groups.open()? } else { Vec::new() },
         processes: processes.transpose()?,
@@ -226,16 +223,31 @@ fn make(
     Ok(container::create(plan, given, &mut engine)?)
 }
 
-/// The three streams and what else the program finds open.
-pub(super) fn streams(preserved: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
-    let own = [
-        rustix::stdio::stdin(),
-        rustix::stdio::stdout(),
-        rustix::stdio::stderr(),
-    ];
-    own.into_iter()
+/// The three streams and what else the program finds open. With a terminal none of them is this process's own: whoever reads
+/// what `create` says, to its end, would wait for the container's.
+pub(super) fn streams<'a>(
+    nothing: Option<&'a OwnedFd>,
+    preserved: &'a [OwnedFd],
+) -> Vec<BorrowedFd<'a>> {
+    let streams = match nothing {
+        Some(nothing) => [nothing.as_fd(); 3],
+        None => [
+            rustix::stdio::stdin(),
+            rustix::stdio::stdout(),
+            rustix::stdio::stderr(),
+        ],
+    };
+    streams
+        .into_iter()
         .chain(preserved.iter().map(AsFd::as_fd))
         .collect()
+}
+
+/// What stands for the streams until they are a terminal.
+pub(super) fn nothing(has_terminal: bool) -> anyhow::Result<Option<OwnedFd>> {
+    let open = || rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let nothing = has_terminal.then(open).transpose();
+    nothing.context("host: cannot open /dev/null")
 }
 
 /// Copies of those from 3 on.

@@ -1,7 +1,7 @@
 //! `exec`: a further process in a container.
 
 use super::{
-    create::{preserved, streams, write_pid},
+    create::{nothing, preserved, streams, write_pid},
     run::attend,
 };
 use crate::{
@@ -50,9 +50,10 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         &Surroundings::probe(),
     )?;
     let kept = preserved(asked.preserve_fds)?;
+    let nothing = nothing(has_terminal)?;
     let given = Given {
-        streams: streams(&kept),
-        groups: state.groups.open()?,
+        streams: streams(nothing.as_ref(), &kept),
+        groups: state.groups.below(&asked.cgroup)?.open()?,
         processes: None,
     };
     let terminal = has_terminal.then(|| terminal(&process));
