@@ -10,7 +10,7 @@ use palisade_process::{
     container::{self, CAPABILITIES, Credentials, Namespace, Namespaces},
     seccomp::container as own_filter,
 };
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 /// `CAP_SYS_ADMIN`'s and its kind's are known by their names.
 fn bits(names: Option<&Capabilities>) -> u64 {
@@ -87,6 +87,7 @@ pub(crate) fn of_process(
     if let Some(variable) = environment.iter().find(|variable| !variable.contains('=')) {
         bail!("policy: process.env has {variable:?}, which is no NAME=VALUE");
     }
+    keep_last_of_each(&mut environment);
     let has_home = environment
         .iter()
         .any(|variable| variable.starts_with("HOME="));
@@ -113,6 +114,15 @@ pub(crate) fn of_process(
         personality: personality(spec)?,
         affinity: None,
     })
+}
+
+/// Programs take the first variable of a name, and who adds one (`exec --env`) means to replace what was there.
+fn keep_last_of_each(environment: &mut Vec<String>) {
+    let name = |variable: &String| variable.split('=').next().unwrap_or_default().to_owned();
+    let mut seen = HashSet::new();
+    environment.reverse();
+    environment.retain(|variable| seen.insert(name(variable)));
+    environment.reverse();
 }
 
 /// Where a program of this name may lie: itself if it has a slash, else each folder of `PATH`.
