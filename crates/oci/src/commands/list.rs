@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{self, Form, Global},
-    state::{self, Folder},
+    state::{self, Folder, State},
 };
 use anyhow::Context;
 use std::{
@@ -28,26 +28,24 @@ pub(super) fn run(global: &Global, asked: &cli::List) -> anyhow::Result<()> {
         writeln!(out)?;
         return Ok(());
     }
-    let wide = states
-        .iter()
-        .map(|state| state.id.len())
-        .max()
-        .unwrap_or(0)
-        .max(2);
+    let most = |length: fn(&State) -> usize| states.iter().map(length).max().unwrap_or(0);
+    let wide = most(|state| state.id.len()).max("ID".len());
+    let far = most(|state| state.bundle.as_os_str().len()).max("BUNDLE".len());
     writeln!(
         out,
-        "{:<wide$}  {:>8}  {:<8}  {:<30}  BUNDLE",
-        "ID", "PID", "STATUS", "CREATED"
+        "{:<wide$}  {:<8}  {:<8}  {:<far$}  CREATED",
+        "ID", "PID", "STATUS", "BUNDLE"
     )?;
     for state in &states {
         writeln!(
             out,
-            "{:<wide$}  {:>8}  {:<8}  {:<30}  {}",
+            "{:<wide$}  {:<8}  {:<8}  {:<far$}  {}",
             state.id,
             state.pid().unwrap_or(0),
             state.status_word(),
-            state.created,
-            state.bundle.display()
+            // Padding is of text, not of what is displayed.
+            state.bundle.display().to_string(),
+            state.created
         )?;
     }
     Ok(())
