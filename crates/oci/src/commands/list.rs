@@ -5,10 +5,44 @@ use crate::{
     state::{self, Folder, State},
 };
 use anyhow::Context;
+use serde::Serialize;
 use std::{
+    collections::HashMap,
     io::Write as _,
+    path::Path,
     process::{Command, ExitCode},
 };
+
+/// One container of `--format json`, in the order that runc's readers look for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    oci_version: &'a str,
+    id: &'a str,
+    pid: u32,
+    status: &'a str,
+    bundle: &'a Path,
+    rootfs: &'a Path,
+    created: &'a str,
+    annotations: &'a HashMap<String, String>,
+    owner: &'a str,
+}
+
+impl<'a> Listed<'a> {
+    fn new(state: &'a State) -> Self {
+        Self {
+            oci_version: state::VERSION,
+            id: &state.id,
+            pid: state.pid().unwrap_or(0),
+            status: state.status_word(),
+            bundle: &state.bundle,
+            rootfs: &state.rootfs,
+            created: &state.created,
+            annotations: &state.annotations,
+            owner: "",
+        }
+    }
+}
 
 pub(super) fn run(global: &Global, asked: &cli::List) -> anyhow::Result<()> {
     let states = state::all(global)?;
@@ -20,11 +54,8 @@ pub(super) fn run(global: &Global, asked: &cli::List) -> anyhow::Result<()> {
         return Ok(());
     }
     if asked.format == Form::Json {
-        let documents: Vec<_> = states
-            .iter()
-            .map(|state| state.document(state.status_word(), state.pid()))
-            .collect();
-        serde_json::to_writer(&mut out, &documents)?;
+        let listed: Vec<_> = states.iter().map(Listed::new).collect();
+        serde_json::to_writer(&mut out, &listed)?;
         writeln!(out)?;
         return Ok(());
     }
