@@ -168,7 +168,11 @@ impl Groups {
 
     /// Sets what the engine asks for.
     pub(crate) fn set(&self, resources: &LinuxResources, lenient: bool) -> anyhow::Result<()> {
-        for setting in settings::of(resources, self.version)? {
+        let all = settings::of(resources, self.version)?;
+        let has_quota = all.iter().any(|setting| setting.name == "cpu.quota");
+        // With the quota of before, a shorter period can be more than the group above has: the kernel takes it after the new quota.
+        let mut period = None;
+        for setting in all {
             let Some(folder) = self.folder_of(setting.controller) else {
                 if setting.may_be_missing || lenient && setting.controller == "devices" {
                     continue;
@@ -179,9 +183,15 @@ impl Groups {
                     setting.controller
                 );
             };
-            settings::write(folder, &setting)?;
+            match settings::write(folder, &setting) {
+                Err(_) if has_quota && setting.name == "cpu.period" => period = Some(setting),
+                written => written?,
+            }
         }
-        Ok(())
+        match (period, self.folder_of("cpu")) {
+            (Some(period), Some(folder)) => settings::write(folder, &period),
+            _ => Ok(()),
+        }
     }
 
     /// Without a rule those that every container has.
