@@ -35,7 +35,9 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) systemd_cgroup: bool,
     /// Do without control groups that nobody may make: true, false or auto
-    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    //
+    // Before the command's name alone: `spec` has a flag of this name.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) rootless: Rootless,
     /// Accepted, for there is no such program
     #[arg(long, value_name = "PROGRAM", hide = true, global = true)]
@@ -216,6 +218,9 @@ pub(crate) struct Exec {
     /// So many descriptors beside the streams stay open
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) preserve_fds: u32,
+    /// Put it into a control group below the container's, which is there: `[CONTROLLER[,CONTROLLER]:]PATH`
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Vec<String>,
     /// Enter a container that is paused, too
     #[arg(long)]
     pub(crate) ignore_paused: bool,
@@ -271,20 +276,26 @@ pub(crate) struct Update {
     /// Share of the processors' time
     #[arg(long)]
     pub(crate) cpu_share: Option<u64>,
+    /// Period of the limit on real-time tasks in µs
+    #[arg(long)]
+    pub(crate) cpu_rt_period: Option<u64>,
+    /// What of it they may use, in µs
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) cpu_rt_runtime: Option<i64>,
     /// Which processors
     #[arg(long)]
     pub(crate) cpuset_cpus: Option<String>,
     /// Which memory nodes
     #[arg(long)]
     pub(crate) cpuset_mems: Option<String>,
-    /// Bytes of memory
-    #[arg(long, allow_hyphen_values = true)]
+    /// Bytes of memory, with a unit if one is given (50M); -1 is no limit
+    #[arg(long, allow_hyphen_values = true, value_parser = bytes)]
     pub(crate) memory: Option<i64>,
     /// Bytes kept for it
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = bytes)]
     pub(crate) memory_reservation: Option<i64>,
     /// Bytes of memory and swap
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = bytes)]
     pub(crate) memory_swap: Option<i64>,
     /// How many processes
     #[arg(long, allow_hyphen_values = true)]
@@ -318,4 +329,55 @@ pub(crate) struct Spec {
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) bundle: Bundle,
+}
+
+/// A number, with a unit of 1024 and its powers: `50M`, `50m`, `50MiB`.
+fn bytes(text: &str) -> Result<i64, String> {
+    const UNITS: &str = "KMGTP";
+    let letters = text.find(|letter: char| letter.is_ascii_alphabetic());
+    let (number, unit) = text.split_at(letters.unwrap_or(text.len()));
+    let unit = unit.to_ascii_uppercase();
+    let unit = unit.strip_suffix('B').unwrap_or(&unit);
+    let unit = unit.strip_suffix('I').unwrap_or(unit);
+    let power = match unit {
+        "" => Some(0),
+        unit if unit.len() == 1 => UNITS.find(unit).map(|at| at as u32 + 1),
+        _ => None,
+    };
+    let of = |power| number.parse::<i64>().ok()?.checked_mul(1024i64.pow(power));
+    power
+        .and_then(of)
+        .ok_or_else(|| format!("{text:?} is no number of bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cli, bytes};
+    use clap::CommandFactory as _;
+
+    /// Two flags of one name, say, are found by nothing else before somebody types them.
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let cases = [
+            ("-1", Some(-1)),
+            ("1000", Some(1000)),
+            ("50M", Some(50 << 20)),
+            ("1k", Some(1024)),
+            ("2GiB", Some(2 << 30)),
+            ("3gb", Some(3 << 30)),
+            ("", None),
+            ("M", None),
+            ("1x", None),
+            ("1MM", None),
+            ("9999999P", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(bytes(text).ok(), expected, "{text}");
+        }
+    }
 }

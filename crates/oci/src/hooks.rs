@@ -51,10 +51,13 @@ fn run_one(hook: &Hook, state: &str, bundle: &Path) -> anyhow::Result<()> {
     if let Some((name, arguments)) = hook.args().as_ref().and_then(|args| args.split_first()) {
         command.arg0(name).args(arguments);
     }
-    command.env_clear();
-    for variable in hook.env().iter().flatten() {
-        let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
-        command.env(name, value);
+    // One that says nothing of its environment has the engine's, as with other runtimes: it looks for programs there.
+    if let Some(environment) = hook.env() {
+        command.env_clear();
+        for variable in environment {
+            let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
+            command.env(name, value);
+        }
     }
     let mut child = command
         .current_dir(bundle)

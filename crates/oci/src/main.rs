@@ -31,7 +31,15 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             log.error(&format!("{error:#}"));
-            ExitCode::FAILURE
+            failure(&cli.command)
         }
+    }
+}
+
+/// A process that was to enter a container may end with 1 itself: what kept it out has a code that few programs end with.
+fn failure(command: &cli::Command) -> ExitCode {
+    match command {
+        cli::Command::Exec(_) => ExitCode::from(255),
+        _ => ExitCode::FAILURE,
     }
 }

@@ -150,7 +150,8 @@ impl Folder {
     pub(crate) fn config(&self) -> anyhow::Result<Spec> {
         let path = self.0.join("config.json");
         let text = fs::read(&path).with_context(|| format!("host: cannot read {path:?}"))?;
-        Ok(serde_json::from_slice(&text)?)
+        // Its warnings were told when it was created.
+        crate::bundle::known(&text, "config.json", drop)
     }
 
     /// A file of its supervisor's, new.

@@ -4,7 +4,9 @@ use super::{Surroundings, mounts, process};
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::{
+    borrow::Cow,
     fs,
     path::{Path, PathBuf},
 };
@@ -18,6 +20,13 @@ pub(crate) struct Bundle {
     pub(crate) text: Vec<u8>,
     /// What of it means nothing here.
     pub(crate) warnings: Vec<String>,
+}
+
+impl Bundle {
+    pub(crate) fn has_terminal(&self) -> bool {
+        let process = self.spec.process().as_ref();
+        process.is_some_and(|process| process.terminal().unwrap_or(false))
+    }
 }
 
 /// Reads it. A field that the specification does not have is no error (config.md, "Extensibility"), but it is told of: it might
@@ -64,7 +73,8 @@ pub(crate) fn known<T: DeserializeOwned>(
     file: &str,
     mut warn: impl FnMut(String),
 ) -> anyhow::Result<T> {
-    let mut reader = serde_json::Deserializer::from_slice(text);
+    let text = with_user(text)?;
+    let mut reader = serde_json::Deserializer::from_slice(&text);
     let read = serde_ignored::deserialize(&mut reader, |path| {
         let name = name(&path);
         warn(format!(
@@ -73,6 +83,27 @@ pub(crate) fn known<T: DeserializeOwned>(
     })?;
     reader.end()?;
     Ok(read)
+}
+
+/// A process of nobody in particular is root's, as with other runtimes: the specification's schema lets `user` and what is in it be
+/// left out, which the types of oci-spec do not. Where all of it is there the text stays, and with it where an error is.
+fn with_user(text: &[u8]) -> anyhow::Result<Cow<'_, [u8]>> {
+    let mut value: Value = serde_json::from_slice(text)?;
+    let process = match value.get("process") {
+        Some(_) => &mut value["process"],
+        None => &mut value,
+    };
+    let lacking: Vec<_> = ["uid", "gid"]
+        .into_iter()
+        .filter(|name| process["user"].get(name).is_none())
+        .collect();
+    if process.get("args").is_none() || lacking.is_empty() {
+        return Ok(Cow::Borrowed(text));
+    }
+    for name in lacking {
+        process["user"][name] = 0.into();
+    }
+    Ok(Cow::Owned(serde_json::to_vec(&value)?))
 }
 
 /// As it is written: serde_ignored puts a `?` for each field that may be missing.

@@ -296,6 +296,30 @@ fn bind(source: PathBuf, target: PathBuf, options: &Options) -> Bind {
     }
 }
 
+/// A file system in memory is filled before it is read-only: a `/dev` has devices and mounts of its own.
+pub(super) fn make_read_only_last(steps: &mut Vec<Step>) {
+    let mut sealed = Vec::new();
+    for step in steps.iter_mut() {
+        if let Step::Mount {
+            kind,
+            target,
+            attributes,
+            ..
+        } = step
+            && kind == "tmpfs"
+            && *attributes & RDONLY != 0
+        {
+            *attributes &= !RDONLY;
+            sealed.push(Step::Restrict {
+                path: target.clone(),
+                attributes: RDONLY,
+                recursive: false,
+            });
+        }
+    }
+    steps.append(&mut sealed);
+}
+
 /// The container's own groups, as far as it may see them.
 fn mount_groups(target: &Path, options: &Options, groups: &Groups, steps: &mut Vec<Step>) {
     let bind = |group: &crate::cgroup::Group, target: PathBuf| {
@@ -343,6 +367,7 @@ fn mount_groups(target: &Path, options: &Options, groups: &Groups, steps: &mut V
                 steps.push(Step::Restrict {
                     path: target.into(),
                     attributes: RDONLY,
+                    recursive: true,
                 });
             }
         }

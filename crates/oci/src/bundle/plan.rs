@@ -65,6 +65,8 @@ pub(crate) fn plan(
     }
     steps.push(Step::Root {
         source: Source(rootfs.clone()),
+        // What cannot be pivoted out of is left by chroot(2) alone.
+        is_on_top: making.without_pivot,
     });
     let of_mounts = mounts::Surroundings {
         bundle: &bundle.folder,
@@ -103,6 +105,7 @@ pub(crate) fn plan(
         path: process.cwd().clone(),
         mode: 0o755,
     });
+    mounts::make_read_only_last(&mut steps);
     let hooks = spec.hooks().as_ref();
     steps.push(Step::TellNamespaces);
     for hook in hooks
@@ -119,6 +122,7 @@ pub(crate) fn plan(
         steps.push(Step::Restrict {
             path: path.into(),
             attributes: mounts::RDONLY,
+            recursive: true,
         });
     }
     steps.push(Step::EnterRoot {

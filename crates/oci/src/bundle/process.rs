@@ -11,7 +11,10 @@ use palisade_process::{
     container::{self, CAPABILITIES, Credentials, Namespace, Namespaces},
     seccomp::container as own_filter,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 /// `CAP_SYS_ADMIN`'s and its kind's are known by their names.
 fn bits(names: Option<&Capabilities>) -> u64 {
@@ -98,9 +101,10 @@ pub(crate) fn of_process(
     }
     let mut credentials = credentials(process)?;
     if let Some(broker) = &kept.broker {
-        add_variables(&mut environment, &broker.environment);
+        environment.extend(broker.environment.iter().cloned());
         without_network(&mut credentials);
     }
+    keep_last_of_each(&mut environment);
     let filters = filters(spec, &credentials, kept)?;
     Ok(container::Process {
         hooks: Vec::new(),
@@ -123,6 +127,15 @@ pub(crate) fn of_process(
         executable: None,
         without_proc: false,
     })
+}
+
+/// Programs take the first variable of a name, and who adds one (`exec --env`) means to replace what was there.
+fn keep_last_of_each(environment: &mut Vec<String>) {
+    let name = |variable: &String| variable.split('=').next().unwrap_or_default().to_owned();
+    let mut seen = HashSet::new();
+    environment.reverse();
+    environment.retain(|variable| seen.insert(name(variable)));
+    environment.reverse();
 }
 
 /// Where a program of this name may lie: itself if it has a slash, else each folder of `PATH`.
@@ -158,14 +171,6 @@ fn filters(
         filters.push((own_filter(credentials.bounding, decides).program()?, 0));
     }
     Ok(filters)
-}
-
-/// Those of the image have no say in where its supervisor is found.
-fn add_variables(environment: &mut Vec<String>, more: &[String]) {
-    let name = |variable: &str| variable.split('=').next().unwrap_or_default().to_owned();
-    let names: Vec<_> = more.iter().map(|variable| name(variable)).collect();
-    environment.retain(|variable| !names.contains(&name(variable)));
-    environment.extend(more.iter().cloned());
 }
 
 /// Of sockets in the host's network nobody may ask what takes these there: they would be the host's to change.

@@ -86,7 +86,8 @@ impl Groups {
 
     /// Makes sure that they are nobody else's. What is in use is not taken: at the end it would be ended.
     pub(crate) fn claim(&mut self) -> anyhow::Result<()> {
-        for group in &mut self.all {
+        self.refuse_frozen()?;
+        for group in &self.all {
             let is_root = group.folder == group.mount;
             let mut pids = Vec::new();
             list(&group.folder, &mut pids)?;
@@ -96,9 +97,26 @@ impl Groups {
                     group.folder
                 );
             }
+        }
+        // Only now: of what is refused nothing is removed.
+        for group in &mut self.all {
             group.is_ours = true;
         }
         Ok(())
+    }
+
+    /// In a frozen group the container's first process would stand still, and who creates it wait for that for ever.
+    fn refuse_frozen(&self) -> anyhow::Result<()> {
+        let Some(folder) = self.folder_of("freezer") else {
+            return Ok(());
+        };
+        let there = folder.ancestors().find(|folder| folder.exists());
+        match there {
+            Some(there) if self.stands_still(there) => bail!(
+                "policy: linux.cgroupsPath: the control group {there:?} is frozen, and nothing can be started in it"
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Has systemd make them around a process. What they hold is set by [`Groups::make`] then.
@@ -151,7 +169,11 @@ impl Groups {
 
     /// Sets what the engine asks for.
     pub(crate) fn set(&self, resources: &LinuxResources, lenient: bool) -> anyhow::Result<()> {
-        for setting in settings::of(resources, self.version)? {
+        let all = settings::of(resources, self.version)?;
+        let has_quota = all.iter().any(|setting| setting.name == "cpu.quota");
+        // With the quota of before, a shorter period can be more than the group above has: the kernel takes it after the new quota.
+        let mut period = None;
+        for setting in all {
             let Some(folder) = self.folder_of(setting.controller) else {
                 if setting.may_be_missing || lenient && setting.controller == "devices" {
                     continue;
@@ -162,9 +184,15 @@ impl Groups {
                     setting.controller
                 );
             };
-            settings::write(folder, &setting)?;
+            match settings::write(folder, &setting) {
+                Err(_) if has_quota && setting.name == "cpu.period" => period = Some(setting),
+                written => written?,
+            }
         }
-        Ok(())
+        match (period, self.folder_of("cpu")) {
+            (Some(period), Some(folder)) => settings::write(folder, &period),
+            _ => Ok(()),
+        }
     }
 
     /// Without a rule those that every container has.
@@ -271,6 +299,10 @@ impl Groups {
         let Some(folder) = self.folder_of("freezer") else {
             return false;
         };
+        self.stands_still(folder)
+    }
+
+    fn stands_still(&self, folder: &Path) -> bool {
         match self.version {
             Version::Two => fs::read_to_string(folder.join("cgroup.events"))
                 .is_ok_and(|events| events.lines().any(|line| line == "frozen 1")),
@@ -282,6 +314,40 @@ impl Groups {
     /// What it uses.
     pub(crate) fn usage(&self) -> serde_json::Value {
         usage::of(self)
+    }
+
+    /// How many of its processes the kernel has ended for want of memory.
+    pub(crate) fn kills_for_memory(&self) -> u64 {
+        usage::kills_for_memory(self)
+    }
+
+    /// Those of a process that is put into groups below: `[CONTROLLER[,CONTROLLER]:]PATH`.
+    pub(crate) fn below(&self, places: &[String]) -> anyhow::Result<Self> {
+        let mut groups = self.clone();
+        for place in places {
+            let (controllers, path) = match place.split_once(':') {
+                Some((controllers, path)) => (Some(controllers), path),
+                None => (None, place.as_str()),
+            };
+            let below = place::below(path)?;
+            let is_meant = |group: &Group| {
+                controllers.is_none_or(|named| {
+                    named
+                        .split(',')
+                        .any(|one| group.controllers.split(',').any(|its| its == one))
+                })
+            };
+            let mut found = groups
+                .all
+                .iter_mut()
+                .filter(|group| is_meant(group))
+                .peekable();
+            if found.peek().is_none() {
+                bail!("policy: --cgroup: there is no control group {place:?}");
+            }
+            found.for_each(|group| group.folder.push(&below));
+        }
+        Ok(groups)
     }
 
     /// Ends what is in them and removes them.

@@ -1,7 +1,7 @@
 //! Where a container's groups are, by what is mounted and by where this process is itself.
 
 use super::{Group, Groups, Version};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use palisade_process::kernel_file;
 use std::path::{Component, Path, PathBuf};
 
@@ -79,6 +79,20 @@ fn folder(hierarchy: &Hierarchy, own: &Path, path: Option<&Path>, id: &str) -> P
                 .join(below)
         }
     }
+}
+
+/// A path that leads below a group and not out of it.
+pub(super) fn below(path: &str) -> anyhow::Result<PathBuf> {
+    let parts = Path::new(path).components();
+    let mut below = PathBuf::new();
+    for part in parts {
+        match part {
+            Component::Normal(name) => below.push(name),
+            Component::ParentDir => bail!("policy: --cgroup: {path} is not a sub cgroup path"),
+            _ => {}
+        }
+    }
+    Ok(below)
 }
 
 /// A line of `/proc/self/cgroup`: number, controllers, path.

@@ -32,6 +32,15 @@ fn table(folder: Option<&Path>, file: &str) -> serde_json::Map<String, Value> {
         .collect()
 }
 
+pub(super) fn kills_for_memory(groups: &Groups) -> u64 {
+    let file = match groups.version {
+        Version::Two => "memory.events",
+        _ => "memory.oom_control",
+    };
+    let counts = table(groups.folder_of("memory"), file);
+    counts.get("oom_kill").and_then(Value::as_u64).unwrap_or(0)
+}
+
 fn of_version_1(groups: &Groups) -> Value {
     let memory = groups.folder_of("memory");
     let account = groups.folder_of("cpuacct");

@@ -154,11 +154,7 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
     let code = program.as_ref();
     let code = code.map(|program| program.code(spec, &bundle.folder, log));
     let code = code.transpose()?;
-    let terminal = spec
-        .process()
-        .as_ref()
-        .is_some_and(|process| process.terminal().unwrap_or(false));
-    let socket = console_socket(asked, terminal)?;
+    let socket = console_socket(asked, bundle.has_terminal())?;
     let folder = Folder::make(global, asked.id)?;
     let _lock = folder.lock()?;
     let mut groups = groups;
@@ -276,6 +272,7 @@ fn make(
 ) -> anyhow::Result<Created> {
     let groups = &state.groups;
     let preserved = preserved(asked.making.preserve_fds)?;
+    let nothing = nothing(bundle.has_terminal())?;
     let is_made = groups.unit.is_none();
     // Elsewhere the container's PID 1 ends them all.
     let is_needed = is_made && !plan.namespaces.owns(Namespace::Pid);
@@ -284,7 +281,7 @@ fn make(
             .with_context(|| format!("host: cannot open {path:?}"))
     });
     let given = Given {
-        streams: streams(&preserved, code),
+        streams: streams(nothing.as_ref(), &preserved, code),
         // Systemd has put the process there itself.
         groups: if is_made { groups.open()? } else { Vec::new() },
         supervisor,
@@ -298,20 +295,33 @@ fn make(
     Ok(container::create(plan, given, &mut engine)?)
 }
 
-/// The three streams and what else the program finds open; machine code of WebAssembly last.
+/// The three streams and what else the program finds open, machine code of WebAssembly last. With a terminal none of them is this
+/// process's own: whoever reads what `create` says, to its end, would wait for the container's.
 pub(super) fn streams<'a>(
+    nothing: Option<&'a OwnedFd>,
     preserved: &'a [OwnedFd],
     code: Option<&'a fs::File>,
 ) -> Vec<BorrowedFd<'a>> {
-    let own = [
-        rustix::stdio::stdin(),
-        rustix::stdio::stdout(),
-        rustix::stdio::stderr(),
-    ];
-    own.into_iter()
+    let streams = match nothing {
+        Some(nothing) => [nothing.as_fd(); 3],
+        None => [
+            rustix::stdio::stdin(),
+            rustix::stdio::stdout(),
+            rustix::stdio::stderr(),
+        ],
+    };
+    streams
+        .into_iter()
         .chain(preserved.iter().map(AsFd::as_fd))
         .chain(code.map(AsFd::as_fd))
         .collect()
+}
+
+/// What stands for the streams until they are a terminal.
+pub(super) fn nothing(has_terminal: bool) -> anyhow::Result<Option<OwnedFd>> {
+    let open = || rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let nothing = has_terminal.then(open).transpose();
+    nothing.context("host: cannot open /dev/null")
 }
 
 /// Copies of those from 3 on.

@@ -1,7 +1,7 @@
 //! `exec`: a further process in a container.
 
 use super::{
-    create::{preserved, streams, write_pid},
+    create::{nothing, preserved, streams, write_pid},
     run::attend,
 };
 use crate::{
@@ -62,9 +62,10 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         None => None,
     };
     let kept = preserved(asked.preserve_fds)?;
+    let nothing = nothing(has_terminal)?;
     let given = Given {
-        streams: streams(&kept, code.as_ref()),
-        groups: state.groups.open()?,
+        streams: streams(nothing.as_ref(), &kept, code.as_ref()),
+        groups: state.groups.below(&asked.cgroup)?.open()?,
         ..Given::default()
     };
     let terminal = has_terminal.then(|| terminal(&process));

@@ -2,13 +2,47 @@
 
 use crate::{
     cli::{self, Form, Global},
-    state::{self, Folder},
+    state::{self, Folder, State},
 };
 use anyhow::Context;
+use serde::Serialize;
 use std::{
+    collections::HashMap,
     io::Write as _,
+    path::Path,
     process::{Command, ExitCode},
 };
+
+/// One container of `--format json`, in the order that runc's readers look for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    oci_version: &'a str,
+    id: &'a str,
+    pid: u32,
+    status: &'a str,
+    bundle: &'a Path,
+    rootfs: &'a Path,
+    created: &'a str,
+    annotations: &'a HashMap<String, String>,
+    owner: &'a str,
+}
+
+impl<'a> Listed<'a> {
+    fn new(state: &'a State) -> Self {
+        Self {
+            oci_version: state::VERSION,
+            id: &state.id,
+            pid: state.pid().unwrap_or(0),
+            status: state.status_word(),
+            bundle: &state.bundle,
+            rootfs: &state.rootfs,
+            created: &state.created,
+            annotations: &state.annotations,
+            owner: "",
+        }
+    }
+}
 
 pub(super) fn run(global: &Global, asked: &cli::List) -> anyhow::Result<()> {
     let states = state::all(global)?;
@@ -20,34 +54,29 @@ pub(super) fn run(global: &Global, asked: &cli::List) -> anyhow::Result<()> {
         return Ok(());
     }
     if asked.format == Form::Json {
-        let documents: Vec<_> = states
-            .iter()
-            .map(|state| state.document(state.status_word(), state.pid()))
-            .collect();
-        serde_json::to_writer(&mut out, &documents)?;
+        let listed: Vec<_> = states.iter().map(Listed::new).collect();
+        serde_json::to_writer(&mut out, &listed)?;
         writeln!(out)?;
         return Ok(());
     }
-    let wide = states
-        .iter()
-        .map(|state| state.id.len())
-        .max()
-        .unwrap_or(0)
-        .max(2);
+    let most = |length: fn(&State) -> usize| states.iter().map(length).max().unwrap_or(0);
+    let wide = most(|state| state.id.len()).max("ID".len());
+    let far = most(|state| state.bundle.as_os_str().len()).max("BUNDLE".len());
     writeln!(
         out,
-        "{:<wide$}  {:>8}  {:<8}  {:<30}  BUNDLE",
-        "ID", "PID", "STATUS", "CREATED"
+        "{:<wide$}  {:<8}  {:<8}  {:<far$}  CREATED",
+        "ID", "PID", "STATUS", "BUNDLE"
     )?;
     for state in &states {
         writeln!(
             out,
-            "{:<wide$}  {:>8}  {:<8}  {:<30}  {}",
+            "{:<wide$}  {:<8}  {:<8}  {:<far$}  {}",
             state.id,
             state.pid().unwrap_or(0),
             state.status_word(),
-            state.created,
-            state.bundle.display()
+            // Padding is of text, not of what is displayed.
+            state.bundle.display().to_string(),
+            state.created
         )?;
     }
     Ok(())

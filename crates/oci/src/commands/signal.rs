@@ -12,11 +12,11 @@ const NAMES: [&str; 31] = [
 const MOST: i32 = 64;
 const FIRST_OF_REAL_TIME: i32 = 34;
 
-/// `15`, `TERM`, `SIGTERM`, `RTMIN+3`.
+/// `15`, `TERM`, `SIGTERM`, `RTMIN+3`; 0 asks whether there is somebody (kill(2)).
 pub(super) fn number(word: &str) -> anyhow::Result<i32> {
     if let Ok(number) = word.parse::<i32>() {
         return match number {
-            1..=MOST => Ok(number),
+            0..=MOST => Ok(number),
             _ => bail!("policy: there is no signal {number}"),
         };
     }
@@ -52,6 +52,7 @@ mod tests {
     #[test]
     fn names_and_numbers_are_understood() {
         let cases = [
+            ("0", 0),
             ("9", 9),
             ("KILL", 9),
             ("SIGKILL", 9),
@@ -64,7 +65,7 @@ mod tests {
         for (word, expected) in cases {
             assert_eq!(number(word).unwrap(), expected, "{word}");
         }
-        for word in ["0", "65", "NONE", "RTMIN+99", "-1", ""] {
+        for word in ["65", "NONE", "RTMIN+99", "-1", ""] {
             assert!(number(word).is_err(), "{word}");
         }
     }

@@ -43,6 +43,8 @@ fn resources(asked: &cli::Update, log: &Log) -> anyhow::Result<LinuxResources> {
     cpu.set_shares(asked.cpu_share)
         .set_quota(asked.cpu_quota)
         .set_period(asked.cpu_period)
+        .set_realtime_period(asked.cpu_rt_period)
+        .set_realtime_runtime(asked.cpu_rt_runtime)
         .set_cpus(asked.cpuset_cpus.clone())
         .set_mems(asked.cpuset_mems.clone());
     let mut resources = LinuxResources::default();

@@ -7,7 +7,11 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use palisade_process::container::Status;
-use std::{io::Write as _, time::Duration};
+use serde::Serialize;
+use std::{
+    io::Write as _,
+    time::{Duration, Instant},
+};
 
 pub(super) fn run(global: &Global, asked: &cli::Events) -> anyhow::Result<()> {
     let interval = interval(&asked.interval)?;
@@ -15,26 +19,61 @@ pub(super) fn run(global: &Global, asked: &cli::Events) -> anyhow::Result<()> {
     if state.status() == Status::Stopped {
         bail!("policy: container not running");
     }
-    tell(&state)?;
+    tell(&Event::with_usage(&state))?;
     if asked.stats {
         return Ok(());
     }
     let init = state.init.context("policy: container not running")?;
     let process = super::kill::hold(&init)?;
-    while !has_ended_within(&process, interval)? {
-        tell(&state)?;
+    let (mut kills, mut told) = (state.groups.kills_for_memory(), Instant::now());
+    while !has_ended_within(&process, interval.min(LOOK))? {
+        let now = state.groups.kills_for_memory();
+        if now > kills {
+            tell(&Event::new("oom", &state))?;
+        }
+        kills = now;
+        if told.elapsed() >= interval {
+            told = Instant::now();
+            tell(&Event::with_usage(&state))?;
+        }
     }
     Ok(())
 }
 
-fn tell(state: &State) -> anyhow::Result<()> {
+/// How soon it is told that memory ran out.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// One line. What kind of event it is comes first: who reads them by eye or by pattern looks there.
+#[derive(Serialize)]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<serde_json::Value>,
+}
+
+impl<'a> Event<'a> {
+    fn new(kind: &'a str, state: &'a State) -> Self {
+        Self {
+            kind,
+            id: &state.id,
+            data: None,
+        }
+    }
+
+    fn with_usage(state: &'a State) -> Self {
+        let data = Some(state.groups.usage());
+        Self {
+            data,
+            ..Self::new("stats", state)
+        }
+    }
+}
+
+fn tell(event: &Event<'_>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let line = serde_json::json!({
-        "type": "stats",
-        "id": state.id,
-        "data": state.groups.usage(),
-    });
-    writeln!(out, "{line}")?;
+    writeln!(out, "{}", serde_json::to_string(event)?)?;
     Ok(())
 }
 

@@ -65,6 +65,25 @@ fn a_limit_on_processes_holds() {
     assert!(outcome.stderr.contains("Cannot fork"), "{outcome:?}");
 }
 
+/// Its first process would stand still, and who creates it would wait for it for ever.
+#[test]
+fn a_frozen_control_group_is_refused_and_left() {
+    if !is_root() {
+        return;
+    }
+    let bundle = Bundle::new(User::Root, "true");
+    let folder = std::path::Path::new("/sys/fs/cgroup/freezer").join(&bundle.id);
+    if std::fs::create_dir(&folder).is_err() {
+        eprintln!("ignored: there is no freezer of version 1");
+        return;
+    }
+    std::fs::write(folder.join("freezer.state"), "FROZEN").unwrap();
+    bundle.run().refused_with("is frozen");
+    let state = std::fs::read_to_string(folder.join("freezer.state"));
+    std::fs::remove_dir(&folder).unwrap();
+    assert_eq!(state.unwrap(), "FROZEN\n");
+}
+
 #[test]
 fn a_container_stops_where_it_is_and_goes_on() {
     let Some(bundle) = started("while :; do echo x >> /work/log; done", json!({})) else {

@@ -212,9 +212,9 @@ fn what_cannot_be_executed_is_told_before_the_start() {
         let mut bundle = Bundle::new(user, "");
         bundle.config["process"]["args"] = serde_json::json!(["nosuch"]);
         bundle.write();
-        bundle
-            .ask(&["create", &bundle.id])
-            .refused_with("\"nosuch\" cannot be executed: No such file or directory");
+        bundle.ask(&["create", &bundle.id]).refused_with(
+            "executable file not found: \"nosuch\" cannot be executed: No such file or directory",
+        );
         bundle
             .ask(&["state", &bundle.id])
             .refused_with("does not exist");

@@ -37,6 +37,46 @@ fn mounts_have_what_their_options_say() {
     }
 }
 
+/// `/etc/resolv.conf` of many images is a link to where a service would write it. All of it stays in the image.
+#[test]
+fn a_link_to_nothing_is_mounted_at_its_end() {
+    for user in users() {
+        let mut bundle = Bundle::new(user, "cat /etc/resolv.conf /run/lower/given /run/far");
+        let given = bundle.path().join("given");
+        fs::write(&given, "given\n").unwrap();
+        let links = [
+            ("etc/resolv.conf", "../run/upper/stub.conf"),
+            ("run/lower", "/../../run/deep/./folder"),
+            ("run/far", "chain"),
+            ("run/chain", "../../../../run/end"),
+        ];
+        for (link, target) in links {
+            std::os::unix::fs::symlink(target, bundle.rootfs().join(link)).unwrap();
+        }
+        for place in ["/etc/resolv.conf", "/run/lower/given", "/run/far"] {
+            bundle.mount(json!({ "destination": place, "source": given, "options": ["bind"] }));
+        }
+        let outcome = bundle.run();
+        assert_eq!(
+            outcome.stdout, "given\ngiven\ngiven\n",
+            "{user:?}: {outcome:?}"
+        );
+        for place in ["upper/stub.conf", "deep/folder/given", "end"] {
+            assert!(bundle.rootfs().join("run").join(place).exists(), "{place}");
+        }
+    }
+}
+
+#[test]
+fn a_link_to_itself_is_refused() {
+    for user in users() {
+        let mut bundle = Bundle::new(user, "true");
+        std::os::unix::fs::symlink("itself", bundle.rootfs().join("run/itself")).unwrap();
+        bundle.mount(json!({ "destination": "/run/itself", "type": "tmpfs", "source": "tmpfs" }));
+        bundle.run().refused_with("/run/itself");
+    }
+}
+
 #[test]
 fn a_root_can_be_read_only() {
     for user in users() {

@@ -358,12 +358,27 @@ pub(super) fn failure(
             status: describe_status(code),
         };
     }
+    let errno = Errno::from_raw_os_error(code);
+    let what = super::plan::describe(plan, program, step, item);
     ContainerError::Step {
-        what: super::plan::describe(plan, program, step, item),
+        what: match step {
+            Step::Execute => for_engines(&what, errno),
+            _ => what,
+        },
         step,
         item,
-        errno: Errno::from_raw_os_error(code),
+        errno,
     }
+}
+
+/// Docker ends with 127 or 126 by these words, as they stand, and podman by the first.
+fn for_engines(what: &str, errno: Errno) -> String {
+    let words = match errno {
+        Errno::NOENT => "executable file not found",
+        Errno::ACCESS => "permission denied",
+        _ => return what.into(),
+    };
+    what.replacen("policy: ", &format!("policy: {words}: "), 1)
 }
 
 fn describe_status(status: i32) -> String {

@@ -257,9 +257,12 @@ impl<'a> Encoder<'a> {
             Step::Bind(bind) => self.bind(bind)?,
             Step::Root {
                 source: Source(path),
+                is_on_top,
             } => {
                 self.writer.u32(op::ROOT);
                 self.source(path, true)?;
+                self.writer
+                    .path(if *is_on_top { Path::new("/") } else { path });
             }
             Step::Hook(hook) => self.hook(hook, false),
             Step::Terminal(terminal) => self.terminal(*terminal),
@@ -329,8 +332,16 @@ impl<'a> Encoder<'a> {
             Step::EnterRoot { without_pivot } => {
                 writer.u32(op::ENTER_ROOT).u32((*without_pivot).into());
             }
-            Step::Restrict { path, attributes } => {
-                writer.u32(op::RESTRICT).path(path).u64(*attributes);
+            Step::Restrict {
+                path,
+                attributes,
+                recursive,
+            } => {
+                writer
+                    .u32(op::RESTRICT)
+                    .path(path)
+                    .u64(*attributes)
+                    .u32((*recursive).into());
             }
             Step::Mask { path } => drop(writer.u32(op::MASK).path(path)),
             Step::RootAttributes {

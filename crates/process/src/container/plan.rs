@@ -57,6 +57,8 @@ pub enum Step {
     Root {
         /// Where they are.
         source: Source,
+        /// On top of the host's root, not where they are.
+        is_on_top: bool,
     },
     /// A file system of its own.
     Mount {
@@ -113,12 +115,14 @@ pub enum Step {
         /// The root is one that nothing can be pivoted out of.
         without_pivot: bool,
     },
-    /// Attributes on a path and what is below, if it is there.
+    /// Attributes on a path, if it is there.
     Restrict {
         /// The path.
         path: PathBuf,
         /// `MOUNT_ATTR_*`.
         attributes: u64,
+        /// With what is mounted below.
+        recursive: bool,
     },
     /// Nothing can be seen at a path, if there is something.
     Mask {

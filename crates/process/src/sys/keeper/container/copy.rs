@@ -3,7 +3,7 @@
 //! Nothing of the container runs yet, but the image is its author's: no link is followed, and what is no file, folder or link
 //! is left out.
 
-use super::root::IN_ROOT;
+use super::place::IN_ROOT;
 use crate::kernel;
 use kernel::{CStr, Errno, Fd, c};
 

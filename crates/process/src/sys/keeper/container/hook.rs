@@ -50,6 +50,11 @@ fn execute(
     (path, arguments, environment): (CStr, &[*const u8], &[*const u8]),
 ) -> ! {
     const NOT_EXECUTED: i32 = 127;
+    // One that finds the host's files finds the container's where it stands, as with other runtimes.
+    let enter = |root| kernel::change_directory_fd(root).is_err();
+    if !confined && setup.root.is_some_and(enter) {
+        crate::exit(NOT_EXECUTED)
+    }
     if kernel::duplicate_to(pipe[0], 0).is_err() || kernel::close_from(3).is_err() {
         crate::exit(NOT_EXECUTED)
     }

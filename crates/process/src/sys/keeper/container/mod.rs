@@ -7,6 +7,7 @@ mod guest;
 mod hook;
 mod init;
 mod message;
+mod place;
 mod proc;
 mod root;
 mod stage;

@@ -1,18 +1,17 @@
 //! A container's files: the image as its root, and what is mounted there.
 //!
-//! A target is resolved inside the root, as the container would see it: links of an image lead nowhere else
-//! (`RESOLVE_IN_ROOT` of openat2(2); CVE-2021-30465 exchanged them between check and use), and what lies in `/proc` leads
-//! nowhere at all (`RESOLVE_NO_MAGICLINKS`).
+//! Targets are found as `place.rs` says.
 
-use super::{During, Failure, copy, message::Setup};
+use super::{
+    During, Failure, copy,
+    message::Setup,
+    place::{IN_ROOT, PATH_BYTES, find, find_or_make},
+};
 use crate::{kernel, message::Reader, wire::container};
 use container::Step;
 use kernel::{CStr, Errno, Fd, MountAttr, c};
 
-pub(super) const IN_ROOT: u64 = kernel::RESOLVE_IN_ROOT | kernel::RESOLVE_NO_MAGICLINKS;
 const NO_LINKS: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
-/// Most bytes of a path (limits.h).
-const PATH_BYTES: usize = 4096;
 
 const S_IFMT: u16 = 0o170_000;
 const S_IFDIR: u16 = 0o040_000;
@@ -68,73 +67,21 @@ fn source(reader: &mut Reader, setup: &Setup, recursive: bool, item: u32) -> Res
     mount
 }
 
-/// Puts the image on top of everything: before Linux 6.15 nothing can be attached to a mount that is in no namespace.
+/// Mounts the image where it lies, so that hooks which enter the container's mount namespace find it there, among the host's
+/// files; on top of everything, if it is asked for or the image's own place cannot be reached. Somewhere it has to be: before
+/// Linux 6.15 nothing can be attached to a mount that is in no namespace.
 pub(super) fn take(reader: &mut Reader, setup: &mut Setup) -> Result<(), Failure> {
     let root = source(reader, setup, true, u32::MAX)?;
     let wanted = attributes(0, 0, kernel::MS_PRIVATE);
     kernel::set_mount_attributes(root, kernel::AT_RECURSIVE, &wanted).during(Step::Root, 2)?;
-    let place = open_folder(kernel::AT_FDCWD, c!("/")).during(Step::Root, 3)?;
+    let path = reader.text().during(Step::Decode, 11)?;
+    let place = open_folder(kernel::AT_FDCWD, path)
+        .or_else(|_| open_folder(kernel::AT_FDCWD, c!("/")))
+        .during(Step::Root, 3)?;
     kernel::move_mount(root, place).during(Step::Root, 4)?;
     kernel::close(place);
     setup.root = Some(root);
     Ok(())
-}
-
-/// What is at a path inside.
-fn find(root: Fd, path: CStr) -> kernel::Result<Fd> {
-    kernel::open_resolved(root, path, kernel::O_PATH, IN_ROOT)
-}
-
-/// The same, made if it is not there, with the folders that lead there.
-fn find_or_make(root: Fd, path: CStr, folder: bool, mode: u32) -> kernel::Result<Fd> {
-    match find(root, path) {
-        Err(errno) if errno == Errno::NOENT => {}
-        found => return found,
-    }
-    let mut so_far = [0u8; PATH_BYTES];
-    let mut length = 0;
-    let mut parent = find(root, c!("/"))?;
-    let mut names = path.names().peekable();
-    while let Some(name) = names.next() {
-        let end = length + 1 + name.len();
-        let place = so_far.get_mut(length..end + 1).ok_or(Errno::INVAL)?;
-        place[0] = b'/';
-        place[1..=name.len()].copy_from_slice(name);
-        place[name.len() + 1] = 0;
-        let is_last = names.peek().is_none();
-        let prefix = CStr::new(&so_far[..=end]).ok_or(Errno::INVAL)?;
-        let found = match find(root, prefix) {
-            Err(errno) if errno == Errno::NOENT => {
-                let name = CStr::new(&so_far[length + 1..=end]).ok_or(Errno::INVAL)?;
-                make(
-                    parent,
-                    name,
-                    folder || !is_last,
-                    if is_last { mode } else { 0o755 },
-                )?;
-                find(root, prefix)?
-            }
-            found => found?,
-        };
-        kernel::close(parent);
-        parent = found;
-        length = end;
-    }
-    Ok(parent)
-}
-
-fn make(parent: Fd, name: CStr, folder: bool, mode: u32) -> kernel::Result<()> {
-    // What cannot be made below a descriptor of the kind O_PATH can be made by it.
-    let made = if folder {
-        kernel::make_dir(parent, name, mode)
-    } else {
-        let flags = kernel::O_CREAT | kernel::O_EXCL | kernel::O_NOFOLLOW | kernel::O_WRONLY;
-        kernel::open(parent, name, flags, mode).map(kernel::close)
-    };
-    match made {
-        Err(errno) if errno == Errno::EXIST => Ok(()),
-        made => made,
-    }
 }
 
 /// A file system of the container's own.
@@ -165,6 +112,9 @@ pub(super) fn mount(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result
     if copies {
         copy::fill(root_of(setup)?, target, mount).during(Step::Mount, item)?;
     }
+    if matches!(kind.with_nul(), b"proc\0" | b"sysfs\0") {
+        refuse_links(root_of(setup)?, target).during(Step::Mount, item)?;
+    }
     attach(setup, mount, target, true).during(Step::Mount, item)?;
     if kind.with_nul() == b"devpts\0" && setup.devpts.is_none() {
         setup.devpts = Some(mount);
@@ -172,6 +122,15 @@ pub(super) fn mount(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result
         kernel::close(mount);
     }
     Ok(())
+}
+
+/// Where a link of the image leads, the image could show something else as `/proc` later, which labels are set by and masks are for
+/// (CVE-2019-19921, CVE-2023-28642).
+fn refuse_links(root: Fd, target: CStr) -> kernel::Result<()> {
+    match kernel::open_resolved(root, target, kernel::O_PATH, IN_ROOT | NO_LINKS) {
+        Err(errno) if errno == Errno::NOENT => Ok(()),
+        found => found.map(kernel::close),
+    }
 }
 
 /// Reads all options, whatever becomes of them.
@@ -327,6 +286,8 @@ pub(super) fn folder(reader: &mut Reader, setup: &Setup, item: u32) -> Result<()
 pub(super) fn restrict(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
     let path = reader.text().during(Step::Decode, 18)?;
     let set = reader.u64().during(Step::Decode, 18)?;
+    let recursive = reader.u32().during(Step::Decode, 18)? != 0;
+    let flags = if recursive { kernel::AT_RECURSIVE } else { 0 };
     let restrict = || {
         let place = match find(root_of_plain(setup)?, path) {
             Err(errno) if errno == Errno::NOENT || errno == Errno::NOTDIR => return Ok(()),
@@ -335,10 +296,10 @@ pub(super) fn restrict(reader: &mut Reader, setup: &Setup, item: u32) -> Result<
         let wanted = attributes(set, 0, 0);
         // What is a mount already needs no other.
         if kernel::statx_fd(place)?.attributes & kernel::STATX_ATTR_MOUNT_ROOT != 0 {
-            kernel::set_mount_attributes(place, kernel::AT_RECURSIVE, &wanted)?;
+            kernel::set_mount_attributes(place, flags, &wanted)?;
         } else {
-            let mount = kernel::open_tree(place, kernel::AT_RECURSIVE)?;
-            kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted)?;
+            let mount = kernel::open_tree(place, flags)?;
+            kernel::set_mount_attributes(mount, flags, &wanted)?;
             kernel::move_mount(mount, place)?;
             kernel::close(mount);
         }
