@@ -29,6 +29,8 @@ pub enum ContainerError {
     MapIds { file: &'static str, errno: Errno },
     #[error("policy: {path:?} cannot be mounted: {errno}")]
     OpenSource { path: PathBuf, errno: Errno },
+    #[error("host: the file system of {path:?} cannot show its files as other users': {errno}")]
+    MapMount { path: PathBuf, errno: Errno },
     #[error("policy: the container has more mounts than one message can carry ({most})")]
     TooManyMounts { most: usize },
     #[error("{what}: {errno}")]
