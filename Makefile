@@ -23,12 +23,12 @@ cargo build --release --locked --package palisade-cli --package palisade-lab --p
 	tools/no-compiler "$(built)/release"
 endef
 
-.PHONY: help demo test stories containers container-attacks command build lab lint ci nightly third-wall vm
+.PHONY: help demo test stories containers container-attacks command build lab lint ci nightly third-wall vm k8s
 
 RELEASE ?= bookworm
 
 help: ## Print this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 18
 
 demo: ## Set up this machine, build palisade, show what it does
 	@tools/setup demo
@@ -92,3 +92,7 @@ nightly: ## What CI runs each night, for it takes hours: the whole matrix, make 
 
 vm: ## Run palisade with an older kernel, in a virtual machine
 	@tools/vm-test $(RELEASE)
+
+k8s: ## A Kubernetes of one node in a virtual machine, with pods behind palisade-oci: it takes Go and an hour
+	@cargo build --release --locked --package palisade-oci --bins
+	@tools/k8s "$(built)/release/palisade-oci"

@@ -35,8 +35,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) systemd_cgroup: bool,
     /// Do without control groups that nobody may make: true, false or auto
-    //
-    // Before the command's name alone: `spec` has a flag of this name.
+    // Before the command alone: `spec` has a flag of the same name.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) rootless: Rootless,
     /// Accepted, for there is no such program

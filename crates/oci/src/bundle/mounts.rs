@@ -2,7 +2,7 @@
 
 use crate::cgroup::{Groups, Version};
 use anyhow::{Context, bail};
-use oci_spec::runtime::Mount;
+use oci_spec::runtime::{LinuxIdMapping, Mount};
 use palisade_process::container::{Bind, Step};
 use std::path::{Path, PathBuf};
 
@@ -74,7 +74,7 @@ const NOTHING: [&str; 9] = [
 const OF_FILE_SYSTEM: [&str; 3] = ["sync", "dirsync", "lazytime"];
 
 /// All words that `features` tells.
-pub(crate) const MOUNT_OPTIONS: [&str; 44] = [
+pub(crate) const MOUNT_OPTIONS: [&str; 46] = [
     "async",
     "atime",
     "bind",
@@ -83,6 +83,7 @@ pub(crate) const MOUNT_OPTIONS: [&str; 44] = [
     "diratime",
     "dirsync",
     "exec",
+    "idmap",
     "lazytime",
     "mand",
     "noatime",
@@ -101,6 +102,7 @@ pub(crate) const MOUNT_OPTIONS: [&str; 44] = [
     "relatime",
     "remount",
     "rexec",
+    "ridmap",
     "rnodev",
     "rnoexec",
     "rnosuid",
@@ -131,6 +133,8 @@ struct Options {
     propagation: u64,
     bind: bool,
     recursive: bool,
+    mapped: bool,
+    mapped_below: bool,
     copy_up: bool,
     others: Vec<(String, Option<String>)>,
 }
@@ -162,9 +166,8 @@ fn read(word: &str, options: &mut Options) -> anyhow::Result<()> {
         "notmpcopyup" => options.copy_up = false,
         // Podman says so of what it has mounted itself.
         "copy" | "nocopy" | "U" | "chown" => {}
-        "idmap" | "ridmap" => {
-            bail!("the option {word} is not supported: docs/containers.md has what is")
-        }
+        "idmap" => options.mapped = true,
+        "ridmap" => (options.mapped, options.mapped_below) = (true, true),
         word if NOTHING.contains(&word) => {}
         word if OF_FILE_SYSTEM.contains(&word) => options.others.push((word.into(), None)),
         word => {
@@ -190,6 +193,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) groups: &'a Groups,
     /// `context=` for what takes it (SELinux).
     pub(super) label: Option<&'a str>,
+    /// The container's mappings of users and groups; `None` where it has the host's.
+    pub(super) mappings: Option<[&'a [LinuxIdMapping]; 2]>,
 }
 
 /// The steps of one mount.
@@ -202,13 +207,9 @@ pub(super) fn steps(
     let about = || format!("policy: mounts: {target:?}");
     // The specification wants an absolute one; engines of old wrote others.
     let target = Path::new("/").join(target);
-    if mount.uid_mappings().is_some() || mount.gid_mappings().is_some() {
-        bail!(
-            "policy: mounts: uidMappings of {target:?} are not supported: docs/containers.md has what is"
-        );
-    }
     let words = mount.options().as_deref().unwrap_or_default();
-    let options = options(words).with_context(about)?;
+    let mut options = options(words).with_context(about)?;
+    map(mount, surroundings, &mut options).with_context(about)?;
     let kind = mount.typ().as_deref().unwrap_or_default();
     let source = mount.source().clone().unwrap_or_default();
     if is_bind(mount, &options) {
@@ -248,6 +249,33 @@ pub(super) fn steps(
             Ok(())
         }
     }
+}
+
+/// A mapping of the mount's own must be the container's: there is one user namespace to map by.
+fn map(
+    mount: &Mount,
+    surroundings: &Surroundings<'_>,
+    options: &mut Options,
+) -> anyhow::Result<()> {
+    let own = [mount.uid_mappings(), mount.gid_mappings()]
+        .map(|mappings| mappings.as_deref().unwrap_or_default());
+    let has_own = own.iter().any(|mappings| !mappings.is_empty());
+    options.mapped |= has_own;
+    if !options.mapped {
+        return Ok(());
+    }
+    if !is_bind(mount, options) {
+        bail!("only a bind mount's files can be mapped");
+    }
+    let Some(mappings) = surroundings.mappings else {
+        bail!("its files cannot be mapped without a user namespace");
+    };
+    if has_own && own != mappings {
+        bail!(
+            "uidMappings and gidMappings of a mount must be those of linux: others are not supported"
+        );
+    }
+    Ok(())
 }
 
 fn is_bind(mount: &Mount, options: &Options) -> bool {
@@ -293,6 +321,8 @@ fn bind(source: PathBuf, target: PathBuf, options: &Options) -> Bind {
             0 => PRIVATE,
             propagation => propagation,
         },
+        mapped: options.mapped,
+        mapped_below: options.mapped_below,
     }
 }
 

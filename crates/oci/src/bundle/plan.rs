@@ -75,6 +75,10 @@ pub(crate) fn plan(
             .mount_label()
             .as_deref()
             .filter(|label| !label.is_empty() && surroundings.has_selinux),
+        mappings: namespaces.has(Namespace::User).then(|| {
+            [linux.uid_mappings(), linux.gid_mappings()]
+                .map(|mappings| mappings.as_deref().unwrap_or_default())
+        }),
     };
     let asked = spec.mounts().as_deref().unwrap_or_default();
     for mount in asked {

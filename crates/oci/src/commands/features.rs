@@ -43,7 +43,7 @@ pub(super) fn document() -> Value {
             "apparmor": { "enabled": true },
             "selinux": { "enabled": true },
             "intelRdt": { "enabled": false },
-            "mountExtensions": { "idmap": { "enabled": false } },
+            "mountExtensions": { "idmap": { "enabled": true } },
             "netDevices": { "enabled": false },
         },
         "annotations": {

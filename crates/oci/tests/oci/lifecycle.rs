@@ -303,3 +303,21 @@ fn what_is_being_created_is_neither_deleted_nor_created_again() {
     });
     assert_eq!(bundle.status(), "created");
 }
+
+#[test]
+fn a_configuration_to_begin_with_is_written() {
+    let bundle = Bundle::new(users()[0], "true");
+    let path = bundle.path().join("config.json");
+    for (flags, namespace) in [(&[][..], "mount"), (&["--rootless"][..], "user")] {
+        bundle.ask(&[&["spec"], flags].concat()).succeeded();
+        let text = fs::read_to_string(&path).unwrap();
+        let spec: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let namespaces = spec["linux"]["namespaces"].as_array().unwrap();
+        assert!(
+            namespaces.iter().any(|one| one["type"] == namespace),
+            "{flags:?}: {text}"
+        );
+        bundle.ask(&["spec"]).refused_with("exists");
+        fs::remove_file(&path).unwrap();
+    }
+}

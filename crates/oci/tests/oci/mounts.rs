@@ -1,6 +1,6 @@
 //! What a container sees of files.
 
-use super::fixture::{Bundle, users};
+use super::fixture::{Bundle, User, is_root, users};
 use serde_json::json;
 use std::fs;
 
@@ -165,4 +165,70 @@ fn a_root_can_hand_its_mounts_on() {
             assert_eq!(said.contains("shared:"), shown, "{user:?} {word}: {said}");
         }
     }
+}
+
+/// A bundle of root's whose root is user 100000 of the host, and a folder of the host's root in it.
+fn mapped(script: &str, mount: &serde_json::Value) -> Bundle {
+    let mut bundle = Bundle::new(User::Root, script);
+    let given = bundle.path().join("given");
+    fs::create_dir(&given).unwrap();
+    fs::write(given.join("before"), "").unwrap();
+    let mapping = json!([{ "containerID": 0, "hostID": 100000, "size": 65536 }]);
+    let linux = &mut bundle.config["linux"];
+    linux["uidMappings"] = mapping.clone();
+    linux["gidMappings"] = mapping;
+    let namespaces = linux["namespaces"].as_array_mut().unwrap();
+    namespaces.push(json!({ "type": "user" }));
+    let mut whole = json!({ "destination": "/work", "source": given });
+    let fields = mount.as_object().unwrap().clone();
+    whole.as_object_mut().unwrap().extend(fields);
+    bundle.mount(whole);
+    bundle
+}
+
+/// As engines have it for volumes of pods with users of their own.
+#[test]
+fn files_can_be_shown_as_those_of_the_containers_users() {
+    use std::os::unix::fs::MetadataExt;
+    if !is_root() {
+        return;
+    }
+    let mapping = json!([{ "containerID": 0, "hostID": 100000, "size": 65536 }]);
+    for mount in [
+        json!({ "options": ["bind", "idmap"] }),
+        json!({ "options": ["rbind", "ridmap", "rslave"] }),
+        json!({ "options": ["rbind"], "uidMappings": mapping, "gidMappings": mapping }),
+    ] {
+        let bundle = mapped(
+            "echo made > /work/after; stat -c %u:%g /work/before /work/after",
+            &mount,
+        );
+        assert_eq!(bundle.run().succeeded(), "0:0\n0:0\n", "{mount}");
+        let about = fs::metadata(bundle.path().join("given/after")).unwrap();
+        assert_eq!((about.uid(), about.gid()), (0, 0), "{mount}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_shown_as_others_are_refused() {
+    if !is_root() {
+        return;
+    }
+    let other = json!([{ "containerID": 0, "hostID": 200000, "size": 65536 }]);
+    mapped(
+        "true",
+        &json!({ "options": ["bind"], "uidMappings": other, "gidMappings": other }),
+    )
+    .run()
+    .refused_with("must be those of linux");
+    mapped(
+        "true",
+        &json!({ "type": "tmpfs", "source": "tmpfs", "options": ["idmap"] }),
+    )
+    .run()
+    .refused_with("only a bind mount");
+    let mut bundle = Bundle::new(User::Root, "true");
+    bundle
+        .mount(json!({ "destination": "/given", "source": "/usr", "options": ["bind", "idmap"] }));
+    bundle.run().refused_with("without a user namespace");
 }

@@ -17,6 +17,7 @@ use crate::{
     },
 };
 use rustix::{
+    fs::{Mode, OFlags},
     io::Errno,
     net::{
         AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
@@ -110,7 +111,7 @@ pub fn create(
     let groups = groups.map_err(|error| ContainerError::Supervise(error.to_string()))?;
     let mut encoder = Encoder::new(&given.streams, given.groups, given.supervisor);
     let states = [false, true].map(|at_start| creator.state(first.pid, at_start));
-    encoder.plan(plan, states)?;
+    encoder.plan(plan, states, first.users(plan)?)?;
     first.send(&encoder.finish())?;
     let (record, mut fds) = loop {
         match first.hear()? {
@@ -240,6 +241,22 @@ impl First {
         let program =
             keeper::memory_file(sys::CONTAINER_KEEPER).map_err(KeeperError::CreateProgram)?;
         Self::make_in(program, &Namespaces::default(), joined, container::ENTRANT)
+    }
+
+    /// Its user namespace, where a mount is mapped by it.
+    fn users(&self, plan: &Plan) -> Result<Option<OwnedFd>, ContainerError> {
+        let is_mapped = |step: &super::Step| matches!(step, super::Step::Bind(bind) if bind.mapped);
+        if !plan.steps.iter().any(is_mapped) {
+            return Ok(None);
+        }
+        let path = format!("/proc/{}/ns/{}", self.pid, Namespace::User.file());
+        rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map(Some)
+            .map_err(|errno| ContainerError::OpenNamespace {
+                kind: Namespace::User.file(),
+                path: path.into(),
+                errno,
+            })
     }
 
     pub(super) fn send(&self, message: &Encoded<'_>) -> Result<(), ContainerError> {

@@ -3,7 +3,7 @@
 use super::{Bind, ContainerError, Hook, Plan, Process, Source, Step, executable};
 use crate::{
     launch::encode::Writer,
-    seccomp,
+    seccomp, sys,
     wire::{
         self,
         container::{BY_PATH, op, pause},
@@ -31,6 +31,8 @@ pub(super) struct Encoder<'a> {
     handed_over: Vec<OwnedFd>,
     /// What hooks read, before the start and at it.
     states: [String; 2],
+    /// The container's user namespace, by whose map files are shown as other users'.
+    users: Option<OwnedFd>,
 }
 
 /// The message, ready to be sent.
@@ -70,11 +72,18 @@ impl<'a> Encoder<'a> {
             supervisor,
             handed_over: Vec::new(),
             states: Default::default(),
+            users: None,
         }
     }
 
-    pub(super) fn plan(&mut self, plan: &Plan, states: [String; 2]) -> Result<(), ContainerError> {
+    pub(super) fn plan(
+        &mut self,
+        plan: &Plan,
+        states: [String; 2],
+        users: Option<OwnedFd>,
+    ) -> Result<(), ContainerError> {
         self.states = states;
+        self.users = users;
         for step in &plan.steps {
             self.step(step)?;
         }
@@ -362,6 +371,9 @@ impl<'a> Encoder<'a> {
     fn bind(&mut self, bind: &Bind) -> Result<(), ContainerError> {
         self.writer.u32(op::BIND);
         let is_folder = self.source(&bind.source, bind.recursive)?;
+        if bind.mapped {
+            self.map_last(bind)?;
+        }
         self.writer
             .u32(bind.recursive.into())
             .u64(bind.set)
@@ -429,6 +441,16 @@ impl<'a> Encoder<'a> {
         Ok(index as u32)
     }
 
+    /// The mount that was added last is mapped while it is nowhere yet: later the kernel does not (mount_setattr(2)). Who may not mount
+    /// here may not map either.
+    fn map_last(&self, bind: &Bind) -> Result<(), ContainerError> {
+        let (Some(users), Some(mount)) = (&self.users, self.handed_over.last()) else {
+            return Err(map_error(bind, Errno::PERM));
+        };
+        sys::map_mount(mount.as_fd(), users.as_fd(), bind.mapped_below)
+            .map_err(|errno| map_error(bind, errno))
+    }
+
     pub(super) fn finish(self) -> Encoded<'a> {
         Encoded {
             body: self.writer.finish(),
@@ -437,5 +459,12 @@ impl<'a> Encoder<'a> {
             supervisor: self.supervisor,
             handed_over: self.handed_over,
         }
+    }
+}
+
+fn map_error(bind: &Bind, errno: Errno) -> ContainerError {
+    ContainerError::MapMount {
+        path: bind.source.clone(),
+        errno,
     }
 }

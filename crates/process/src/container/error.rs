@@ -33,6 +33,8 @@ pub enum ContainerError {
     OpenExecutable { path: PathBuf, errno: Errno },
     #[error("host: /proc cannot be opened: {0}")]
     OpenProc(#[source] Errno),
+    #[error("host: the file system of {path:?} cannot show its files as other users': {errno}")]
+    MapMount { path: PathBuf, errno: Errno },
     #[error("policy: the container has more mounts than one message can carry ({most})")]
     TooManyMounts { most: usize },
     #[error("{what}: {errno}")]

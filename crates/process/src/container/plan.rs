@@ -162,6 +162,12 @@ pub struct Bind {
     pub clear_below: u64,
     /// `MS_*` of propagation.
     pub propagation: u64,
+    /// Whose its files are is told as by the container's user namespace, as if they were made in it (`MOUNT_ATTR_IDMAP`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mapped: bool,
+    /// And those of what is mounted below.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mapped_below: bool,
 }
 
 /// A terminal of the container's own.

@@ -116,14 +116,40 @@ pub(crate) fn set_mount_attributes(
         userns_fd: id_map.map_or(0, |fd| fd.as_raw_fd() as u64),
         ..MountAttr::default()
     };
+    change_mount(mount, &wanted, libc::AT_RECURSIVE)
+}
+
+/// Shows the files of a detached mount as those of the users that this namespace maps theirs to, and changes nothing else.
+pub(crate) fn map_mount(
+    mount: BorrowedFd<'_>,
+    users: BorrowedFd<'_>,
+    and_below: bool,
+) -> rustix::io::Result<()> {
+    let wanted = MountAttr {
+        attr_set: MOUNT_ATTR_IDMAP,
+        userns_fd: users.as_raw_fd() as u64,
+        ..MountAttr::default()
+    };
+    change_mount(
+        mount,
+        &wanted,
+        if and_below { libc::AT_RECURSIVE } else { 0 },
+    )
+}
+
+fn change_mount(
+    mount: BorrowedFd<'_>,
+    wanted: &MountAttr,
+    flags: libc::c_int,
+) -> rustix::io::Result<()> {
     // SAFETY: the path is an empty literal, and the kernel reads `size_of::<MountAttr>()` bytes.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             mount.as_raw_fd(),
             c"".as_ptr(),
-            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
-            &raw const wanted,
+            libc::AT_EMPTY_PATH | flags,
+            std::ptr::from_ref(wanted),
             size_of::<MountAttr>(),
         )
     };
