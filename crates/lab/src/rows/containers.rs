@@ -44,10 +44,17 @@ fn add_runtimes<T: Trial + 'static>(
                 prepared.trials.push((contender, Box::new(trial)));
             }
             Err(error) if runtime.name == OURS => return Err(error),
-            Err(error) => prepared.warnings.push(Warning::PeerFailed {
-                peer: runtime.name.to_owned(),
-                reason: format!("{error:#}"),
-            }),
+            Err(error) => {
+                let doubt = Warning::PeerFailed {
+                    peer: runtime.name.to_owned(),
+                    reason: format!("{error:#}"),
+                };
+                // Of a row with several workloads it is told once.
+                prepared
+                    .warnings
+                    .retain(|known| !known.is_about_the_same(&doubt));
+                prepared.warnings.push(doubt);
+            }
         }
     }
     Ok(())

@@ -148,7 +148,11 @@ impl Crowd {
         let made = begun
             .into_iter()
             .map(|(id, child)| self.runtime.created(id, child));
-        Ok(made.filter_map(Result::ok).collect())
+        let (made, failed): (Vec<_>, Vec<_>) = made.partition(Result::is_ok);
+        match failed.into_iter().find_map(Result::err) {
+            Some(reason) if made.is_empty() => Err(reason),
+            _ => made.into_iter().collect(),
+        }
     }
 }
 

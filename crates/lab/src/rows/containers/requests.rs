@@ -18,7 +18,7 @@ use crate::{
     rows::{Extent, Method, Prepared, TO_BE_SET, Tools},
     sample::{Reading, Samples, Unit},
     server::Answer,
-    subjects::{server_program, version_by},
+    subjects::{named_version, server_program, version_by},
     table::Table,
     workloads::Workloads,
 };
@@ -79,7 +79,7 @@ impl Method for Requests {
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
         let told = |(program, _, flag)| {
             let told = server_program(program).and_then(|program| version_by(&program, flag));
-            (program, told)
+            (program, told.map(|told| named_version(program, &told)))
         };
         PROGRAMS.map(told).into()
     }
