@@ -158,7 +158,7 @@ impl Domain {
     /// A container of these users.
     pub(crate) fn of_container(
         decides: HostNetwork,
-        memory_bytes: Option<u64>,
+        (memory_bytes, processors): (Option<u64>, Option<f64>),
         hosts: String,
         ids: Ids,
     ) -> Self {
@@ -169,7 +169,7 @@ impl Domain {
             is_watched: false,
             asks: None,
             is_timed: false,
-            processors: None,
+            processors,
             memory_bytes,
             refused: Refused::default(),
             inner: InnerPort::of_all(),
@@ -383,6 +383,9 @@ impl Prepared {
         if let (Some((files, advisor)), Some(asking)) = (files, &shared.asking) {
             let abi = self.landlock_abi;
             ask::files::begin(&shared, asking, Arc::clone(files), advisor, abi)?;
+        }
+        if shared.domain.container.is_some() {
+            shared.domain.inner.learn(&shared.performer)?;
         }
         let lifeline = begin_answering(&shared, walls)?;
         Ok(Broker {

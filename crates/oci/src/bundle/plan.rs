@@ -151,14 +151,16 @@ pub(crate) fn plan(
         let is_said = std::env::var_os("LISTEN_FDS").is_some();
         if is_said && !program.environment.contains(&count) {
             program.environment.push(count);
-            // The pid that the program has inside: init's first child, but for hooks.
-            let hooks = hooks.map_or(0, |hooks| {
+            // The pid that the program has inside: init's first child, but for hooks; and for who attends to local sockets, and who
+            // tells of the listener of a hook.
+            let has_broker = kept.broker.is_some();
+            let before = hooks.map_or(0, |hooks| {
                 let count = |hooks: &Option<Vec<AskedHook>>| hooks.as_ref().map_or(0, Vec::len);
-                count(hooks.create_container()) + count(hooks.start_container())
+                let each = 1 + usize::from(has_broker);
+                count(hooks.create_container()) + each * count(hooks.start_container())
             });
-            program
-                .environment
-                .push(format!("LISTEN_PID={}", 2 + hooks));
+            let pid = 2 + before + usize::from(has_broker);
+            program.environment.push(format!("LISTEN_PID={pid}"));
         }
     }
     for hook in hooks

@@ -9,7 +9,7 @@ use oci_spec::runtime::{
 };
 use palisade_process::{
     container::{self, CAPABILITIES, Credentials, Namespace, Namespaces},
-    seccomp::container as own_filter,
+    seccomp::{attendant as seccomp_of_attendant, container as own_filter},
 };
 use std::{
     collections::HashSet,
@@ -113,7 +113,7 @@ pub(crate) fn of_process(
         environment,
         cwd: cwd.clone(),
         credentials,
-        limits: limits(process)?,
+        limits: limits(process, &kept.limits)?,
         // Palisade's own is the last.
         asks: kept.broker.as_ref().and(filters.len().checked_sub(1)),
         filters,
@@ -161,11 +161,7 @@ fn filters(
     credentials: &Credentials,
     kept: &Kept,
 ) -> anyhow::Result<Vec<(Vec<u8>, u32)>> {
-    let mut filters = Vec::new();
-    let linux = spec.linux().as_ref();
-    if let Some(asked) = linux.and_then(|linux| linux.seccomp().as_ref()) {
-        filters.push(seccomp::program(asked)?);
-    }
+    let mut filters = engines_filter(spec)?;
     if !kept.without_own_filter {
         let decides = kept.broker.as_ref().map(|broker| broker.decides);
         filters.push((own_filter(credentials.bounding, decides).program()?, 0));
@@ -173,10 +169,19 @@ fn filters(
     Ok(filters)
 }
 
+/// None, or one.
+fn engines_filter(spec: &Spec) -> anyhow::Result<Vec<(Vec<u8>, u32)>> {
+    let linux = spec.linux().as_ref();
+    let asked = linux.and_then(|linux| linux.seccomp().as_ref());
+    let program = asked.map(seccomp::program).transpose()?;
+    Ok(program.into_iter().collect())
+}
+
 /// Of sockets in the host's network nobody may ask what takes these there: they would be the host's to change.
 const OF_NETWORK: u64 = bit("NET_ADMIN") | bit("NET_RAW") | bit("NET_BROADCAST");
 /// With these somebody who is nobody else in a user namespace reaches what is not the container's.
-const OF_HOST: u64 = bit("SYS_ADMIN") | bit("SYS_MODULE") | bit("SYS_RAWIO") | bit("BPF");
+const OF_HOST: u64 =
+    bit("SYS_ADMIN") | bit("SYS_MODULE") | bit("SYS_RAWIO") | bit("SYS_PTRACE") | bit("BPF");
 
 /// By its name, which there is.
 const fn bit(name: &str) -> u64 {
@@ -220,29 +225,43 @@ pub(super) fn check_broker(process: &Process, namespaces: &Namespaces) -> anyhow
             "policy: palisade.network=broker takes a pid namespace of the container's own: who sees processes of others gets at their sockets"
         );
     }
-    let bounding = credentials(process)?.bounding;
-    if bounding & OF_HOST != 0 && !namespaces.has(Namespace::User) {
+    check_rights(process, namespaces.has(Namespace::User))
+}
+
+/// The same of one process.
+pub(crate) fn check_rights(process: &Process, has_users: bool) -> anyhow::Result<()> {
+    let credentials = credentials(process)?;
+    let any = credentials.bounding
+        | credentials.permitted
+        | credentials.effective
+        | credentials.inheritable
+        | credentials.ambient;
+    if any & OF_HOST != 0 && !has_users {
         bail!(
-            "policy: palisade.network=broker keeps nobody who has SYS_ADMIN, SYS_MODULE, SYS_RAWIO or BPF on the machine: drop them, or give the container a user namespace"
+            "policy: palisade.network=broker keeps nobody who has SYS_ADMIN, SYS_PTRACE, SYS_MODULE, SYS_RAWIO or BPF on the machine: drop them, or give the container a user namespace"
         );
     }
     Ok(())
 }
 
 /// As whom calls on local sockets are carried out for all of a container's processes: one who may become each of them.
-pub(crate) fn attendant(process: &container::Process) -> anyhow::Result<container::Process> {
+pub(crate) fn attendant(
+    spec: &Spec,
+    process: &container::Process,
+) -> anyhow::Result<container::Process> {
     const BECOMES: u64 = bit("SETUID") | bit("SETGID") | bit("SYS_CHROOT");
     let mut credentials = process.credentials.clone();
     credentials.bounding |= BECOMES;
     credentials.permitted = credentials.bounding;
-    let filter = own_filter(credentials.bounding, None).program()?;
+    let mut filters = engines_filter(spec)?;
+    filters.push((seccomp_of_attendant(credentials.bounding).program()?, 0));
     let labels = process
         .labels
         .iter()
         .map(|(file, text)| at_once(file, text));
     Ok(container::Process {
         credentials,
-        filters: vec![(filter, 0)],
+        filters,
         labels: labels.collect(),
         without_proc: process.without_proc,
         ..container::Process::default()
@@ -266,7 +285,7 @@ fn landlock(namespaces: &Namespaces, surroundings: &Surroundings) -> Option<[u64
     (is_needed && surroundings.landlock_abi >= SCOPES_FROM).then_some([0, 0, ABSTRACT_SOCKETS])
 }
 
-fn limits(process: &Process) -> anyhow::Result<Vec<(u32, u64, u64)>> {
+fn limits(process: &Process, most: &[(u32, u64)]) -> anyhow::Result<Vec<(u32, u64, u64)>> {
     let mut limits: Vec<(u32, u64, u64)> = Vec::new();
     for limit in process.rlimits().iter().flatten() {
         let resource = resource(limit.typ());
@@ -280,6 +299,13 @@ fn limits(process: &Process) -> anyhow::Result<Vec<(u32, u64, u64)>> {
             );
         }
         limits.push((resource, limit.soft(), limit.hard()));
+    }
+    // A policy's hold for whatever process.
+    for (resource, most) in most {
+        match limits.iter_mut().find(|(known, ..)| known == resource) {
+            Some((_, soft, hard)) => (*soft, *hard) = ((*soft).min(*most), (*hard).min(*most)),
+            None => limits.push((*resource, *most, *most)),
+        }
     }
     Ok(limits)
 }

@@ -168,6 +168,8 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         };
         if let (Some(supervisor), Some(broker)) = (&supervisor, &mut kept.broker) {
             broker.environment = supervisor.environment().to_vec();
+            broker.supervisor = Identity::of(supervisor.pid());
+            broker.has_users = planned.namespaces.has(Namespace::User);
         }
         let root = spec.root().as_ref().context("policy: there is no root")?;
         let mut state = State {
@@ -226,6 +228,8 @@ fn begin_supervisor(
 ) -> anyhow::Result<Supervisor> {
     const FOR_ALL: u32 = 0o644;
     const FOR_OWNER: u32 = 0o600;
+    /// The kernel's default (cpu.cfs_period_us).
+    const PERIOD_US: u64 = 100_000;
     let head = policy::hosts_head(spec);
     let names = network.hosts_file().unwrap_or_default();
     let hosts = folder.new_file(policy::HOSTS, &format!("{head}{names}"), FOR_ALL)?;
@@ -237,13 +241,17 @@ fn begin_supervisor(
         .as_ref()
         .and_then(|linux| linux.resources().as_ref());
     let memory = resources.and_then(|resources| resources.memory().as_ref()?.limit());
+    let cpu = resources.and_then(|resources| resources.cpu().as_ref());
+    let share = cpu.and_then(|cpu| Some((cpu.quota()?, cpu.period().unwrap_or(PERIOD_US))));
+    let share = share.filter(|(quota, period)| *quota > 0 && *period > 0);
     let supervisor = Supervisor::begin(container::Grants {
+        processors: share.map(|(quota, period)| quota as f64 / period as f64),
         memory_bytes: memory
             .and_then(|bytes| u64::try_from(bytes).ok())
             .filter(|bytes| *bytes > 0),
         hosts: Some((hosts, head)),
         denials: Some(folder.new_file(DENIALS, "", FOR_OWNER)?),
-        attendant: bundle::attendant(&plan.process)?,
+        attendant: bundle::attendant(spec, &plan.process)?,
         network,
     })?;
     Ok(supervisor)

@@ -5,7 +5,7 @@ use super::{
     run::attend,
 };
 use crate::{
-    bundle::{Surroundings, known, of_process},
+    bundle::{Surroundings, check_rights, known, of_process},
     cli::{self, Global},
     console,
     log::Log,
@@ -45,6 +45,9 @@ pub(super) fn run(global: &Global, asked: &cli::Exec) -> anyhow::Result<ExitCode
         }
         (None, _) => None,
     };
+    if let Some(broker) = &state.kept.broker {
+        check_rights(&process, broker.has_users)?;
+    }
     let mut plan = of_process(
         &spec,
         &process,

@@ -37,9 +37,15 @@ pub(super) fn run(global: &Global, id: &str) -> anyhow::Result<()> {
 
 fn network(state: &State) -> Option<Value> {
     let broker = state.kept.broker.as_ref()?;
-    let granted = Value::from(broker.granted.clone());
-    let mechanism = "a broker answers each call on an address, seccomp_unotify(2)";
-    Some(row("network", granted.clone(), granted, mechanism))
+    let is_answered = broker
+        .supervisor
+        .is_some_and(|supervisor| supervisor.runs());
+    let actual = match is_answered {
+        true => "a supervisor answers",
+        false => "nobody answers: nothing is reached",
+    };
+    let mechanism = "each call on an address is left to the supervisor, seccomp_unotify(2)";
+    Some(row("network", broker.granted.clone(), actual, mechanism))
 }
 
 /// Each with what would have allowed it, as an annotation.

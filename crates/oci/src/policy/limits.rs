@@ -1,10 +1,7 @@
 //! Limits of a policy, laid over the specification's: the stricter holds.
 
-use anyhow::Context;
-use oci_spec::runtime::{
-    LinuxCpu, LinuxMemory, LinuxPids, LinuxResources, PosixRlimit, PosixRlimitBuilder,
-    PosixRlimitType, Spec,
-};
+use anyhow::{Context, bail};
+use oci_spec::runtime::{LinuxCpu, LinuxMemory, LinuxPids, LinuxResources, Spec};
 use palisade_policy::Limits;
 
 /// Where a share of a processor counts anew, in µs.
@@ -17,22 +14,30 @@ pub(super) fn narrow(limits: &Limits, spec: &mut Spec) -> anyhow::Result<bool> {
     }
     let mut linux = spec.linux().clone().context("policy: there is no linux")?;
     let mut resources = linux.resources().clone().unwrap_or_default();
+    check_files(limits, &resources)?;
     groups(limits, &mut resources);
     linux.set_resources(Some(resources));
     spec.set_linux(Some(linux));
-    let process = spec.process().clone();
-    if let Some(mut process) = process {
-        let mut all = process.rlimits().clone().unwrap_or_default();
-        resource(&mut all, PosixRlimitType::RlimitNofile, limits.files)?;
-        resource(
-            &mut all,
-            PosixRlimitType::RlimitFsize,
-            limits.file_size_bytes,
-        )?;
-        process.set_rlimits(Some(all));
-        spec.set_process(Some(process));
-    }
     Ok(true)
+}
+
+/// Files of control groups are written as they are asked for, after all else.
+fn check_files(limits: &Limits, resources: &LinuxResources) -> anyhow::Result<()> {
+    let limited = [
+        ("memory.", limits.memory_bytes.is_some()),
+        ("pids.", limits.processes.is_some()),
+        ("cpu.", limits.cpu_cores.is_some()),
+    ];
+    let files = resources.unified().iter().flat_map(|files| files.keys());
+    for file in files {
+        let is_limited = |(prefix, given): &(&str, bool)| *given && file.starts_with(prefix);
+        if limited.iter().any(is_limited) {
+            bail!(
+                "policy: linux.resources.unified has {file:?}, which the policy of palisade.policy limits"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn groups(limits: &Limits, resources: &mut LinuxResources) {
@@ -73,29 +78,16 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-fn resource(
-    all: &mut Vec<PosixRlimit>,
-    kind: PosixRlimitType,
-    most: Option<u64>,
-) -> anyhow::Result<()> {
-    let Some(most) = most else { return Ok(()) };
-    match all.iter_mut().find(|limit| limit.typ() == kind) {
-        Some(limit) => {
-            *limit = of(kind, limit.soft().min(most), limit.hard().min(most))?;
-        }
-        None => {
-            all.push(of(kind, most, most)?);
-        }
-    }
-    Ok(())
-}
-
-fn of(kind: PosixRlimitType, soft: u64, hard: u64) -> anyhow::Result<PosixRlimit> {
-    let limit = PosixRlimitBuilder::default()
-        .typ(kind)
-        .soft(soft)
-        .hard(hard);
-    Ok(limit.build()?)
+/// Limits of each process, by setrlimit(2)'s number.
+pub(super) fn of_processes(limits: &Limits) -> Vec<(u32, u64)> {
+    let all = [
+        (libc::RLIMIT_NOFILE, limits.files),
+        (libc::RLIMIT_FSIZE, limits.file_size_bytes),
+    ];
+    let given = all.into_iter();
+    given
+        .filter_map(|(resource, most)| Some((resource, most?)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -123,15 +115,16 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_a_process_are_narrowed_or_added() {
-        let mut all = Vec::new();
-        resource(&mut all, PosixRlimitType::RlimitNofile, Some(64)).unwrap();
-        resource(&mut all, PosixRlimitType::RlimitNofile, Some(128)).unwrap();
-        resource(&mut all, PosixRlimitType::RlimitFsize, None).unwrap();
-        let found: Vec<_> = all
-            .iter()
-            .map(|limit| (limit.soft(), limit.hard()))
-            .collect();
-        assert_eq!(found, [(64, 64)]);
+    fn what_a_policy_limits_is_not_unlimited_by_a_file() {
+        let limits = Limits {
+            processes: Some(7),
+            ..Limits::default()
+        };
+        let unified = |file: &str| [(file.to_owned(), "max".to_owned())].into_iter().collect();
+        let mut resources = LinuxResources::default();
+        resources.set_unified(Some(unified("pids.max")));
+        assert!(check_files(&limits, &resources).is_err());
+        resources.set_unified(Some(unified("memory.max")));
+        assert!(check_files(&limits, &resources).is_ok());
     }
 }

@@ -17,7 +17,7 @@ use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use palisade_policy::{ConnectGrant, Limits, ListenGrant};
 use palisade_process::{
-    container::{Network, SystemResolver, host_network},
+    container::{Identity, Network, SystemResolver, host_network},
     seccomp::HostNetwork,
 };
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,9 @@ pub(crate) struct Kept {
     /// Without palisade's own filter.
     #[serde(default)]
     pub(crate) without_own_filter: bool,
+    /// Resources of setrlimit(2) that a policy limits, and to what.
+    #[serde(default)]
+    pub(crate) limits: Vec<(u32, u64)>,
     /// It has grants in place of a network.
     #[serde(default)]
     pub(crate) broker: Option<Broker>,
@@ -73,6 +76,10 @@ pub(crate) struct Broker {
     pub(crate) decides: HostNetwork,
     /// The rules, a line each.
     pub(crate) granted: Vec<String>,
+    /// The container is in a user namespace.
+    pub(crate) has_users: bool,
+    /// Who answers.
+    pub(crate) supervisor: Option<Identity>,
     /// Variables that tell of its proxy.
     pub(crate) environment: Vec<String>,
     /// Files of the supervisor's, and what they are in the container.
@@ -186,9 +193,12 @@ impl Asked {
     pub(crate) fn kept(&self, network: Option<&Network>, folder: &Path) -> Kept {
         Kept {
             without_own_filter: self.without_own_filter,
+            limits: limits::of_processes(&self.limits),
             broker: network.map(|network| Broker {
                 decides: host_network(network),
                 granted: network.to_string().lines().map(str::to_owned).collect(),
+                has_users: false,
+                supervisor: None,
                 environment: Vec::new(),
                 files: files(network, folder),
             }),

@@ -4,8 +4,8 @@ use super::fixture::{Bundle, Outcome, User, is_root, users, wait_for};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::Write as _,
-    net::{Ipv4Addr, TcpListener},
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, TcpListener, TcpStream},
     thread,
 };
 
@@ -95,7 +95,7 @@ print(tcp.__name__, socket.create_connection(("127.0.0.1", 8080)).getpeername()[
     }
 }
 
-/// A port of the host's is the container's to serve at, and to find itself at.
+/// A port of the host's is the container's to serve at, and no way to what else serves there.
 #[test]
 fn what_is_published_is_the_hosts() {
     for user in users() {
@@ -105,15 +105,12 @@ fn what_is_published_is_the_hosts() {
         };
         let program = format!(
             r#"
-server = socket.create_server(("127.0.0.1", {port}))
-def serve():
-    for _ in range(2):
-        connection, _ = server.accept()
-        connection.sendall(b"hello")
-        connection.close()
-threading.Thread(target=serve, daemon=True).start()
 print(tcp({port}))
-sys.stdin.read()
+server = socket.create_server(("127.0.0.1", {port}))
+while True:
+    connection, _ = server.accept()
+    connection.sendall(b"hello")
+    connection.close()
 "#
         );
         let annotations = json!({
@@ -123,17 +120,120 @@ sys.stdin.read()
         let bundle = bundle(user, &program, annotations);
         bundle.write();
         bundle.ask(&["create", &bundle.id]).succeeded();
+        let others = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), port)).unwrap();
         bundle.ask(&["start", &bundle.id]).succeeded();
         wait_for(
             || {
                 let mut said = String::new();
-                let found = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port));
-                let read = found
-                    .and_then(|mut found| std::io::Read::read_to_string(&mut found, &mut said));
+                let found = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
+                let read = found.and_then(|mut found| found.read_to_string(&mut said));
                 read.is_ok() && said == "hello"
             },
             "the container's server",
         );
+        let there = format!("import socket; socket.create_connection(('127.0.0.2', {port}), 5)");
+        let further = ["exec", &bundle.id, "/usr/bin/python3", "-I", "-c", &there];
+        bundle.ask(&further).refused_with("ConnectionRefusedError");
+        drop(others);
+    }
+}
+
+/// A filter whose listener is gone must not be given another from inside, whoever ends whom.
+#[test]
+fn nobody_inside_answers_in_the_supervisors_place() {
+    for user in users() {
+        let program = r#"
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+class Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.POINTER(Instruction))]
+allow = (Instruction * 1)(Instruction(6, 0, 0, 0x7fff0000))
+SECCOMP, SET_FILTER, NEW_LISTENER = 317, 1, 8
+libc.prctl(38, 1, 0, 0, 0)
+for flags in NEW_LISTENER, 0:
+    done = libc.syscall(SECCOMP, SET_FILTER, flags, ctypes.byref(Program(1, allow)))
+    print(done if done == 0 else errno.errorcode[ctypes.get_errno()])
+"#;
+        let outcome = bundle(user, program, json!({ "palisade.network": "broker" })).run();
+        assert_eq!(lines(outcome), ["EBUSY", "0"], "{user:?}");
+    }
+}
+
+/// Other containers have no such filter.
+#[test]
+fn no_socket_of_the_hosts_and_no_process_is_passed_on() {
+    for user in users() {
+        let program = r#"
+import array
+mine, theirs = socket.socketpair()
+inside = socket.create_server(("127.0.0.1", 0))
+for name, number in [
+    ("host", socket.socket().fileno()), ("process", os.pidfd_open(os.getpid())),
+    ("inside", inside.fileno()), ("file", os.open("/etc", os.O_RDONLY)),
+]:
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [number]))]
+    try: print(name, mine.sendmsg([b"x"], rights))
+    except OSError as error: print(name, errno.errorcode[error.errno])
+"#;
+        // The socket must stay open while its number is used.
+        let program = program.replace(
+            "(\"host\", socket.socket().fileno())",
+            "(\"host\", (kept := socket.socket()).fileno())",
+        );
+        let outcome = bundle(user, &program, json!({ "palisade.network": "broker" })).run();
+        let expected = ["host EPERM", "process EPERM", "inside 1", "file 1"];
+        assert_eq!(lines(outcome), expected, "{user:?}");
+    }
+}
+
+#[test]
+fn datagrams_have_a_loopback_inside() {
+    for user in users() {
+        let program = r#"
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.bind(("127.0.0.1", 0))
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.connect(receiver.getsockname())
+sender.send(b"inside")
+print(receiver.recv(6).decode())
+try: sender.connect(("192.0.2.1", 53))
+except OSError as error: print(errno.errorcode[error.errno])
+"#;
+        let outcome = bundle(user, program, json!({ "palisade.network": "broker" })).run();
+        assert_eq!(lines(outcome), ["inside", "EACCES"], "{user:?}");
+    }
+}
+
+/// What holds for the first process holds for one that an engine describes by a file.
+#[test]
+fn a_further_process_has_no_more_rights_and_the_policys_limits() {
+    for user in users() {
+        let mut bundle = bundle(
+            user,
+            "threading.Event().wait()",
+            json!({ "palisade.policy": "small", "palisade.network": "broker" }),
+        );
+        let hook = json!({ "path": "/bin/true" });
+        bundle.config["hooks"] = json!({ "startContainer": [hook] });
+        let text = "[limits]\nfiles = 77\n";
+        fs::write(bundle.administrator().join("policies/small.toml"), text).unwrap();
+        bundle.write();
+        bundle.ask(&["create", &bundle.id]).succeeded();
+        bundle.ask(&["start", &bundle.id]).succeeded();
+        let mut process = bundle.config["process"].clone();
+        process["args"] = json!(["/bin/sh", "-c", "ulimit -n"]);
+        process["rlimits"] = json!([{ "type": "RLIMIT_NOFILE", "soft": 2000, "hard": 2000 }]);
+        let path = bundle.path().join("process.json");
+        let further = ["exec", "--process", path.to_str().unwrap(), &bundle.id];
+        fs::write(&path, process.to_string()).unwrap();
+        assert_eq!(lines(bundle.ask(&further)), ["77"], "{user:?}");
+        if user == User::Root {
+            process["capabilities"] = json!({ "bounding": ["CAP_SYS_PTRACE"] });
+            fs::write(&path, process.to_string()).unwrap();
+            bundle.ask(&further).refused_with("SYS_PTRACE");
+        }
     }
 }
 

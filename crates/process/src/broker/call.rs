@@ -132,8 +132,14 @@ impl Brokered<'_> {
 
     fn connect_to(&mut self, socket: OwnedFd, asked: SocketAddr) -> Outcome {
         let transport = transport(&socket)?;
-        if self.shared.domain.inner.is_inside(&socket) {
-            return self.reach(socket, asked);
+        if self.shared.domain.inner.is_own_affair(&socket, asked) {
+            return match transport {
+                Transport::Tcp => self.reach(socket, asked),
+                Transport::Udp => {
+                    rustix::net::connect(&socket, &asked)?;
+                    DONE
+                }
+            };
         }
         if !self.shared.domain.has_network {
             return self.connect_to_nobody(&socket, transport, asked);
@@ -155,10 +161,7 @@ impl Brokered<'_> {
                     target
                 }
                 Err(_) if self.shared.domain.inner.takes(transport, asked) => {
-                    match self.published_at(transport, asked) {
-                        Some(place) => place,
-                        None => return self.connect_inside(&socket, asked),
-                    }
+                    return self.connect_inside(&socket, asked);
                 }
                 Err(refusal) => {
                     return self.refuse_connection(&socket, transport, asked, Some(refusal));
@@ -199,7 +202,7 @@ impl Brokered<'_> {
             }
         };
         let transport = transport(&socket)?;
-        if self.shared.domain.inner.is_inside(&socket) {
+        if self.shared.domain.inner.is_own_affair(&socket, asked) {
             rustix::net::bind(&socket, &asked)?;
             return DONE;
         }
@@ -216,27 +219,6 @@ impl Brokered<'_> {
         self.tell_of_allowed(Call::Bind, || Target::Address(transport, canonical(place)));
         rustix::net::bind(&socket, &address::in_family_of(asked, place))?;
         DONE
-    }
-
-    /// Where at the host's loopback is what programs of the domain's own find at this address of its loopback: they may listen there,
-    /// by a grant.
-    fn published_at(&self, transport: Transport, asked: SocketAddr) -> Option<SocketAddr> {
-        let unspecified = match asked {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let everywhere = SocketAddr::new(unspecified, asked.port());
-        let place = [asked, everywhere]
-            .into_iter()
-            .find_map(|place| self.shared.gate.bind(transport, place, false).ok())?;
-        let loopback = match canonical(place) {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-        };
-        Some(match place.ip().is_unspecified() {
-            true => SocketAddr::new(loopback, place.port()),
-            false => place,
-        })
     }
 
     /// `listen(fd, backlog)`.

@@ -4,12 +4,19 @@
 //! one of the domain's network is put under the same number. Who held copies of the first one, a `dup` or an `epoll`,
 //! keeps it: servers copy a socket once it listens.
 
-use super::call::{Brokered, DONE, Outcome};
+use super::{
+    call::{Brokered, DONE, Outcome},
+    local::Performer,
+};
 use crate::lock::lock;
 use crate::sys::{network_cookie, notify};
 use palisade_network::address::canonical;
 use palisade_policy::Transport;
-use rustix::{fs::OFlags, io::Errno, net::sockopt};
+use rustix::{
+    fs::OFlags,
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt},
+};
 use std::{
     collections::VecDeque,
     io::Read,
@@ -66,6 +73,16 @@ impl InnerPort {
     /// Whether what is not granted at this address is the domain's own affair.
     pub(super) fn takes(&self, transport: Transport, asked: SocketAddr) -> bool {
         transport == Transport::Tcp && self.port == Port::All && is_loopback(canonical(asked))
+    }
+
+    /// Has a socket made there, by which others are known.
+    pub(super) fn learn(&self, performer: &Performer) -> Result<(), Errno> {
+        self.remember(&performer.make_socket(AddressFamily::INET)?)
+    }
+
+    /// Whether such a socket is meant for the domain's loopback, where nobody else is.
+    pub(super) fn is_own_affair(&self, socket: &OwnedFd, asked: SocketAddr) -> bool {
+        is_loopback(canonical(asked)) && self.is_inside(socket)
     }
 
     /// Whether this is a socket of the domain's network, where all of its loopback is its own.
@@ -173,7 +190,6 @@ impl Brokered<'_> {
 }
 
 fn host_socket() -> Result<OwnedFd, Errno> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let flags = SocketFlags::CLOEXEC;
     socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
 }

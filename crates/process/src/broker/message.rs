@@ -15,6 +15,7 @@ use super::{
 use crate::{
     address::{self, Address},
     sys::{
+        is_process,
         message::{self, RawMessage},
         notify::{self, Notification},
     },
@@ -291,10 +292,21 @@ impl Brokered<'_> {
     /// Whoever gets a datagram socket sends to whom it likes, and that may be another guest, whose messages
     /// nobody looks at. So only one goes by which this guest may answer anyone, too. What can be done with a
     /// stream is judged at each call wherever it goes.
+    ///
+    /// Other containers have a network, and no filter that leaves calls to somebody: they get no socket of the host's from one that has
+    /// none, nor a process from which they could take it.
     fn may_be_passed_on(&self, file: &OwnedFd) -> bool {
         // None for what is no socket.
         let family = sockopt::socket_domain(file).ok();
-        if family != Some(AddressFamily::INET) && family != Some(AddressFamily::INET6) {
+        let is_internet =
+            family == Some(AddressFamily::INET) || family == Some(AddressFamily::INET6);
+        if self.shared.domain.container.is_some() {
+            return match is_internet {
+                true => self.shared.domain.inner.is_inside(file),
+                false => !is_process(file.as_fd()),
+            };
+        }
+        if !is_internet {
             return true;
         }
         let may_answer = |bound| self.shared.gate.may_answer_from(bound);

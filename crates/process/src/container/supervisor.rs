@@ -48,6 +48,8 @@ pub struct Grants {
     pub network: Network,
     /// What the container may have: buffers of its sockets count towards it.
     pub memory_bytes: Option<u64>,
+    /// Its share of processors: answering its calls has as much beside.
+    pub processors: Option<f64>,
     /// Its `/etc/hosts`, which follows what names stand for, and how that begins.
     pub hosts: Option<(File, String)>,
     /// Gets a line of JSON for each thing that is denied, once.
@@ -67,7 +69,8 @@ pub fn host_network(network: &Network) -> HostNetwork {
         brokered: true,
         listens: true,
         sends: udp.connect || !udp.listen,
-        messages: udp.connect,
+        // Who gets a socket of the host's, of containers that have a network, is under no such filter.
+        messages: true,
     }
 }
 
@@ -76,6 +79,7 @@ pub fn host_network(network: &Network) -> HostNetwork {
 pub struct Supervisor {
     /// The container's end of the channel.
     channel: OwnedFd,
+    pid: u32,
     environment: Vec<String>,
 }
 
@@ -102,15 +106,22 @@ impl Supervisor {
             .flatten()
             .chain([own_end.as_raw_fd()])
             .collect();
-        sys::fork_apart(c"palisade-broker", &kept, || serve(&own_end, grants))
+        let pid = sys::fork_apart(c"palisade-broker", &kept, || serve(&own_end, grants))
             .map_err(|errno| ContainerError::Supervise(format!("it cannot be started: {errno}")))?;
         drop(own_end);
         let environment = hear(channel.as_fd())?;
         let environment = environment.lines().map(str::to_owned).collect();
         Ok(Self {
             channel,
+            pid: pid.as_raw_nonzero().get().unsigned_abs(),
             environment,
         })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// Variables that tell programs of its proxy.
@@ -171,7 +182,7 @@ fn answer(channel: &OwnedFd, answer: Result<&str, &str>) -> bool {
     rustix::net::send(channel, &bytes, SendFlags::NOSIGNAL).is_ok() && answer.is_ok()
 }
 
-/// What is denied is told once, up to a bound: a guest may try as much as it likes.
+/// What is denied is told once, up to a bound, and that there was more: a guest may try as much as it likes.
 fn observations(denials: Option<File>) -> Observations {
     const MOST: usize = 256;
     let Some(mut file) = denials else {
@@ -181,13 +192,16 @@ fn observations(denials: Option<File>) -> Observations {
     let file = Mutex::new(move |line: &str| file.write_all(line.as_bytes()));
     let tell = move |one: &Observation| {
         let what = (one.call.to_string(), one.target.to_string());
-        {
+        let entry = {
             let mut told = lock(&told);
-            if one.probe || told.len() >= MOST || !told.insert(what) {
+            if one.probe || told.len() > MOST || !told.insert(what) {
                 return;
             }
-        }
-        let entry: Entry = verdict_on(one);
+            match told.len() > MOST {
+                true => Entry::Lost { count: 1 },
+                false => verdict_on(one),
+            }
+        };
         if let Ok(line) = serde_json::to_string(&entry) {
             // A disk that is full keeps nobody from what is granted.
             let _ = (*lock(&file))(&format!("{line}\n"));
@@ -221,6 +235,7 @@ struct Service {
     decides: HostNetwork,
     prepared: Option<Prepared>,
     memory_bytes: Option<u64>,
+    processors: Option<f64>,
     hosts: Option<(File, String)>,
     attendant: Process,
 }
@@ -238,6 +253,7 @@ impl Service {
             decides,
             prepared: Some(prepared),
             memory_bytes: grants.memory_bytes,
+            processors: grants.processors,
             hosts: grants.hosts,
             attendant: grants.attendant,
         };
@@ -277,7 +293,12 @@ impl Service {
         let (keeper, maker) = self.maker(groups).map_err(|error| error.to_string())?;
         let (file, head) = self.hosts.take().unzip();
         let head = head.unwrap_or_default();
-        let domain = Domain::of_container(self.decides, self.memory_bytes, head, ids);
+        let domain = Domain::of_container(
+            self.decides,
+            (self.memory_bytes, self.processors),
+            head,
+            ids,
+        );
         Ok(Running {
             first: Some((prepared, file.map(OwnedFd::from), domain, maker)),
             broker: None,

@@ -233,7 +233,7 @@ fn personality() -> Check {
 
 /// A filter of the guest's own is welcome. A listener is not: a chain of filters has room for one
 /// (`has_duplicate_listener`), and `EBUSY` is what the kernel says when it is taken.
-fn seccomp() -> Check {
+pub(super) fn seccomp() -> Check {
     let new_listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     Check::otherwise(ALLOW).when([int(1).has_any(new_listener)], EBUSY)
 }

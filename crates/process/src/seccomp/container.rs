@@ -7,7 +7,7 @@
 
 use super::{
     HostNetwork,
-    allow_list::{ALLOW, EPERM, set},
+    allow_list::{self, ALLOW, EPERM, set},
     filter::{Action, Check, Filter, int, long},
     sockets, syscalls,
 };
@@ -121,7 +121,8 @@ pub fn container(capabilities: u64, network: Option<HostNetwork>) -> Filter {
             set(&mut filter, *number, EPERM);
         }
     }
-    if capabilities & SYS_ADMIN == 0 {
+    // Capabilities of another user namespace are not the container's, and a supervisor does not look whose they are.
+    if capabilities & SYS_ADMIN == 0 || network.is_some() {
         set(&mut filter, SYS_clone, clone());
         set(&mut filter, SYS_unshare, unshare());
         // It keeps its flags in memory, where a filter cannot look; callers take clone(2) then.
@@ -141,6 +142,30 @@ pub fn container(capabilities: u64, network: Option<HostNetwork>) -> Filter {
     set(&mut filter, SYS_ioctl, ioctl(network.is_some()));
     if let Some(network) = network {
         sockets::decide_in_container(&mut filter, network);
+        // The newer of two filters that leave a call to somebody decides: nobody inside answers in the supervisor's place, also where
+        // that has gone and its listener with it.
+        set(&mut filter, SYS_seccomp, allow_list::seccomp());
+    }
+    filter
+}
+
+/// The filter of who carries calls out for others of a container: of what a program there may, nothing by which it would take somebody
+/// else's descriptors or memory, and no program.
+#[must_use]
+pub fn attendant(capabilities: u64) -> Filter {
+    let mut filter = container(capabilities, None);
+    for number in [
+        SYS_pidfd_getfd,
+        SYS_ptrace,
+        SYS_process_vm_readv,
+        SYS_process_vm_writev,
+        SYS_execve,
+        SYS_execveat,
+        SYS_seccomp,
+        SYS_setns,
+        SYS_unshare,
+    ] {
+        set(&mut filter, number, EPERM);
     }
     filter
 }
@@ -185,10 +210,10 @@ fn unshare() -> Check {
     Check::otherwise(ALLOW).when([long(0).has_any(NEW_NAMESPACES | NEW_TIME)], EPERM)
 }
 
-/// Neither talks to anything of the container's: `AF_VSOCK` reaches the hypervisor whatever the network namespace, `AF_ALG` is
-/// for programs that can do without.
+/// None talks to anything of the container's: `AF_VSOCK` reaches the hypervisor whatever the network namespace, `AF_ALG` is
+/// for programs that can do without, `AF_XDP` for who drives a network device.
 fn socket(network: Option<HostNetwork>) -> Check {
-    let refused = [AF_VSOCK as u64, AF_ALG as u64];
+    let refused = [AF_VSOCK as u64, AF_ALG as u64, AF_XDP as u64];
     let errno = Action::Errno(EAFNOSUPPORT as u16);
     let check = Check::otherwise(ALLOW).when([int(0).one_of(refused)], errno);
     let of_hosts = network.map(sockets::socket_in_container);
@@ -284,10 +309,15 @@ mod tests {
             assert_eq!(decided(streams, SYS_socket, arguments), with_streams);
             assert_eq!(decided(all, SYS_socket, arguments), with_all);
         }
-        assert_eq!(decided(streams, SYS_sendmsg, [0; 6]), ALLOW);
         assert_eq!(decided(all, SYS_sendmsg, [0; 6]), Action::Notify);
         assert_eq!(decided(all, SYS_ioctl, [0, 0x8912, 0, 0, 0, 0]), EPERM);
         assert_eq!(decided(all, SYS_io_uring_setup, [0; 6]), ENOSYS);
+        let listener = [1, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 0, 0, 0];
+        assert_eq!(
+            decided(all, SYS_seccomp, listener),
+            Action::Errno(EBUSY as u16)
+        );
+        assert_eq!(decided(all, SYS_seccomp, [1, 0, 0, 0, 0, 0]), ALLOW);
     }
 
     #[test]

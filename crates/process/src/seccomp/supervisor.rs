@@ -86,6 +86,8 @@ pub(crate) fn broker(watches: bool) -> Filter {
     }
     set(&mut filter, SYS_socket, only([is_internet()]));
     set(&mut filter, SYS_ioctl, of_what_it_answers());
+    // Whether something is a process.
+    set(&mut filter, SYS_pidfd_send_signal, only([int(1).is(0)]));
     allow_threads(&mut filter);
     filter
 }

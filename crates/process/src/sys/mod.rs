@@ -60,6 +60,22 @@ fn takes_filters_with(flags: libc::c_ulong) -> bool {
     refused < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
 }
 
+/// Whether it is a process that is open (pidfd_open(2)).
+pub(crate) fn is_process(file: BorrowedFd<'_>) -> bool {
+    const NO_SIGNAL: libc::c_int = 0;
+    // SAFETY: without a signal the kernel looks whether one could be sent; the structure is optional.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            file.as_raw_fd(),
+            NO_SIGNAL,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    outcome == 0 || last_errno() != Errno::BADF
+}
+
 /// Which network namespace a socket belongs to: a number that no other has (`SO_NETNS_COOKIE`, since Linux 5.14).
 pub(crate) fn network_cookie(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
     const SO_NETNS_COOKIE: libc::c_int = 71;

@@ -94,7 +94,8 @@ fn load_and_tell(program: &[u8], flags: u32, supervisor: Fd) -> kernel::Result<(
     let mut teller = Teller {
         supervisor,
         listener: &listener,
-        outcome: Ok(0),
+        // One that is killed has told nothing.
+        outcome: Err(Errno::SRCH),
     };
     let mut loaded = Ok(None);
     let spawned = kernel::spawn_beside(stack, tell, &mut teller, true, || {

@@ -55,7 +55,7 @@ fn execute(
     if !confined && setup.root.is_some_and(enter) {
         crate::exit(NOT_EXECUTED)
     }
-    if kernel::duplicate_to(pipe[0], 0).is_err() || kernel::close_from(3).is_err() {
+    if kernel::duplicate_to(pipe[0], 0).is_err() || kernel::close_on_exec_from(3).is_err() {
         crate::exit(NOT_EXECUTED)
     }
     if confined && confine::confine(setup).is_err() {

@@ -400,11 +400,10 @@ impl Init {
         }
     }
 
-    /// Ends with the program's status, and all others before. Among processes of others the keeper ends those.
+    /// Ends with the program's status. With the first process of a namespace the kernel ends all others, and they are gone before anybody
+    /// hears of its end. Among processes of others the keeper ends those that are the container's.
     fn finish(&self, program: i32, code: i32) -> ! {
-        if self.owns_processes {
-            let _ = kernel::kill(-1, kernel::SIGKILL);
-        } else {
+        if !self.owns_processes {
             let _ = kernel::kill(program, kernel::SIGKILL);
         }
         crate::exit(code)
