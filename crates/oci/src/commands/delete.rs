@@ -59,6 +59,9 @@ fn end(state: &State) -> anyhow::Result<()> {
 
 /// What was denied, for whoever reads the engine's log when the container is gone.
 fn told(denial: &serde_json::Value) -> String {
+    if denial["event"] == "lost" {
+        return "guest: more was denied than is told here".into();
+    }
     let text = |key: &str| denial[key].as_str().unwrap_or("?").to_owned();
     let program = denial["process"]["name"].as_str().unwrap_or("?");
     let advice = match denial["annotation"].as_str() {
