@@ -111,6 +111,7 @@ fn no_namespace_is_made_without_the_right() {
 
 /// Abstract sockets of the host are in reach of who shares its network (CVE-2020-15257).
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn the_hosts_abstract_sockets_are_not_in_reach() {
     if !is_root() {
         return;
@@ -156,6 +157,7 @@ fn init_is_filtered_and_has_one_capability() {
 /// A process that enters is seen in the container before it is confined (CVE-2016-9962). In a user namespace of its own a
 /// container may have every capability over its processes.
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn nobody_looks_into_a_process_that_enters() {
     if !is_root() {
         return;
@@ -202,6 +204,7 @@ while not os.path.exists("/work/stop"):
 
 /// A group that somebody is in is not the container's to empty at its end.
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn a_control_group_in_use_is_not_taken() {
     if !is_root() {
         return;
@@ -221,6 +224,7 @@ fn a_control_group_in_use_is_not_taken() {
 
 /// A link for `/dev` led device nodes into a volume of the host's, in place of what was there.
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn devices_are_made_by_no_link() {
     if !is_root() {
         return;

@@ -21,6 +21,7 @@ fn usage(bundle: &Bundle) -> Value {
 }
 
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn limits_are_set_and_changed_while_it_runs() {
     let resources = json!({
         "memory": { "limit": 64 << 20 },
@@ -67,6 +68,7 @@ fn a_limit_on_processes_holds() {
 
 /// Its first process would stand still, and who creates it would wait for it for ever.
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn a_frozen_control_group_is_refused_and_left() {
     if !is_root() {
         return;
@@ -85,6 +87,7 @@ fn a_frozen_control_group_is_refused_and_left() {
 }
 
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn a_container_stops_where_it_is_and_goes_on() {
     let Some(bundle) = started("while :; do echo x >> /work/log; done", json!({})) else {
         return;
@@ -108,6 +111,7 @@ fn a_container_stops_where_it_is_and_goes_on() {
 }
 
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn its_processes_are_listed() {
     let Some(bundle) = started("sleep 1000", json!({})) else {
         return;
@@ -124,6 +128,7 @@ fn its_processes_are_listed() {
 }
 
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn devices_are_those_that_were_allowed() {
     if !is_root() {
         return;
@@ -145,6 +150,7 @@ fn devices_are_those_that_were_allowed() {
 }
 
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn a_report_says_what_was_asked_for_and_what_the_kernel_holds() {
     let resources = json!({ "memory": { "limit": 64 << 20 }, "pids": { "limit": 20 } });
     let Some(bundle) = started("sleep 1000", resources) else {
@@ -183,6 +189,7 @@ fn a_report_says_what_was_asked_for_and_what_the_kernel_holds() {
 
 /// Without a rule a container has no device but those that every container has.
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn without_a_rule_no_device_is_allowed() {
     if !is_root() {
         return;

@@ -235,6 +235,7 @@ fn a_name_is_held_once() {
 
 /// A pod: one container's processes in the namespace of another's.
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn with_processes_of_others_only_its_own_are_ended() {
     if !is_root() {
         return;

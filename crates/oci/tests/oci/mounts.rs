@@ -210,6 +210,7 @@ fn files_can_be_shown_as_those_of_the_containers_users() {
 }
 
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn files_that_cannot_be_shown_as_others_are_refused() {
     if !is_root() {
         return;

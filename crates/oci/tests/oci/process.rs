@@ -33,6 +33,7 @@ fn nothing_is_given_that_was_not_asked_for() {
 }
 
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn users_groups_and_capabilities_are_the_images() {
     if !is_root() {
         return;
@@ -57,6 +58,7 @@ fn users_groups_and_capabilities_are_the_images() {
 }
 
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn a_user_namespace_has_its_own_root() {
     if !is_root() {
         return;

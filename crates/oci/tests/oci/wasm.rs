@@ -324,6 +324,7 @@ fn the_worker_has_less_than_a_program_has() {
 
 /// `/proc/PID/exe` of a program that runs is a way to its file, and to change that once it has ended (CVE-2019-5736).
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn nobody_changes_the_worker_by_its_process() {
     if !is_root() {
         return;
@@ -378,6 +379,7 @@ fn a_further_process_is_webassembly_or_is_not_there() {
 
 /// The guest hears of it, and is not killed.
 #[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn memory_cannot_grow_beyond_the_control_groups_limit() {
     if !is_root() {
         return;
