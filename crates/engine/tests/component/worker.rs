@@ -98,7 +98,7 @@ impl Worker {
         }
         let order = Order {
             code: code.as_raw_fd(),
-            status: status.as_raw_fd(),
+            status: Some(status.as_raw_fd()),
             listeners: 0,
             root: None,
             cwd: self.folder.clone(),

@@ -130,7 +130,7 @@ fn restrict(handled: &[u64; 3]) -> kernel::Result<()> {
     outcome
 }
 
-fn label(proc: Option<kernel::Fd>, file: Option<kernel::CStr>, text: &[u8]) -> kernel::Result<()> {
+fn label(proc: Option<Fd>, file: Option<kernel::CStr>, text: &[u8]) -> kernel::Result<()> {
     let file = file.ok_or(Errno::INVAL)?;
     let file = match proc {
         None => kernel::open(kernel::AT_FDCWD, file, kernel::O_WRONLY, 0)?,
