@@ -88,6 +88,49 @@ fn a_frozen_control_group_is_refused_and_left() {
 
 #[test]
 #[cfg_attr(not(built_by_root), ignore = "takes root")]
+fn a_process_enters_a_group_below_and_none_beside() {
+    let Some(bundle) = started("sleep 1000", json!({})) else {
+        return;
+    };
+    let below = std::path::Path::new("/sys/fs/cgroup/pids")
+        .join(&bundle.id)
+        .join("below");
+    if std::fs::create_dir(&below).is_err() {
+        eprintln!("ignored: there is no pids hierarchy of version 1");
+        return;
+    }
+    let enter = |place: &str| {
+        bundle.ask(&[
+            "exec",
+            "--cgroup",
+            place,
+            &bundle.id,
+            "cat",
+            "/proc/self/cgroup",
+        ])
+    };
+    let said = enter("pids:below").succeeded();
+    assert!(
+        said.contains(&format!(":pids:/{}/below\n", bundle.id)),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!(":memory:/{}\n", bundle.id)),
+        "{said}"
+    );
+    for (place, words) in [
+        ("..", "is not a sub cgroup path"),
+        ("pids:nosuch", "No such file"),
+        ("nosuch:below", "there is no control group"),
+    ] {
+        let refused = enter(place);
+        refused.refused_with(words);
+        assert_eq!(refused.code, Some(255), "{place}");
+    }
+}
+
+#[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
 fn a_container_stops_where_it_is_and_goes_on() {
     let Some(bundle) = started("while :; do echo x >> /work/log; done", json!({})) else {
         return;
