@@ -81,6 +81,34 @@ fn a_user_namespace_has_its_own_root() {
     assert_eq!(words, ["0", "100000", "65536", "65534", "65534"], "{said}");
 }
 
+/// Engines have the first container of each pod spared, also where its root is nobody outside.
+#[test]
+fn a_score_below_the_machines_holds_in_a_user_namespace() {
+    if !is_root() || !may_spare() {
+        return;
+    }
+    let mut bundle = Bundle::new(
+        User::Root,
+        "cat /proc/1/oom_score_adj /proc/self/oom_score_adj",
+    );
+    let mapping = json!([{ "containerID": 0, "hostID": 100000, "size": 65536 }]);
+    let linux = &mut bundle.config["linux"];
+    linux["uidMappings"] = mapping.clone();
+    linux["gidMappings"] = mapping;
+    let namespaces = linux["namespaces"].as_array_mut().unwrap();
+    namespaces.push(json!({ "type": "user" }));
+    bundle.config["process"]["oomScoreAdj"] = json!(-998);
+    assert_eq!(bundle.run().succeeded(), "-998\n-998\n");
+}
+
+/// CAP_SYS_RESOURCE, which root of a machine may have been left without.
+fn may_spare() -> bool {
+    const SYS_RESOURCE: u32 = 24;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let effective = u64::from_str_radix(&line(&status, "CapEff"), 16).unwrap();
+    effective & 1 << SYS_RESOURCE != 0
+}
+
 #[test]
 fn limits_and_scores_hold() {
     for user in users() {

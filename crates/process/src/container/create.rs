@@ -101,6 +101,9 @@ pub fn create(
         flags |= container::WITH_SYSFS;
     }
     let first = First::make(&plan.namespaces, flags)?;
+    if plan.namespaces.has(Namespace::User) {
+        set_oom_score(plan, first.pid);
+    }
     creator
         .on_first(first.pid)
         .map_err(ContainerError::Paused)?;
@@ -147,6 +150,16 @@ pub fn create(
         namespaces.push((container::SUPERVISOR, kept));
     }
     first.let_go(given.processes, &namespaces, terminal)
+}
+
+/// A score below the machine's takes CAP_SYS_RESOURCE outside of every user namespace (`__set_oom_adj` of the kernel). Once it was
+/// set so, the process may set it again: its own step does, and tells where nobody was allowed to.
+fn set_oom_score(plan: &Plan, pid: u32) {
+    for step in &plan.steps {
+        if let super::Step::OomScore { score } = step {
+            let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string());
+        }
+    }
 }
 
 fn mounts_sysfs(plan: &Plan) -> bool {
