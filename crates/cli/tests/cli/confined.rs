@@ -200,12 +200,13 @@ fn holds(fixture: &Fixture, flags: &[&str], may: &[&str], parts: impl Fn(u32) ->
 /// Has each of these processes and threads of palisade's make each call but those that it may.
 fn is_held(fixture: &Fixture, mut guarded: Child, may: &[&str], parts: impl Fn(u32) -> Vec<u32>) {
     let find = || parts(guarded.id());
+    let mut found = Vec::new();
     eventually("each part is under a filter", || {
-        let found = find();
+        // One that has begun others, and ends, is no part: those are that are still there at the next look.
+        let before = std::mem::replace(&mut found, find());
         let all = !found.is_empty() && found.iter().all(|part| is_filtered(*part));
-        (!all).then(|| format!("{found:?}"))
+        (!all || before != found).then(|| format!("{found:?}"))
     });
-    let found = find();
     for part in found.iter().copied() {
         for (order, path) in ORDERS.iter().filter(|(order, _)| !may.contains(order)) {
             let name = name_of(part);
