@@ -104,7 +104,7 @@ fn a_score_holds_in_a_user_namespace() {
 fn may_spare() -> bool {
     const SYS_RESOURCE: u32 = 24;
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let effective = u64::from_str_radix(&line(&status, "CapEff"), 16).unwrap();
+    let effective = u64::from_str_radix(line(&status, "CapEff"), 16).unwrap();
     effective & 1 << SYS_RESOURCE != 0
 }
 
