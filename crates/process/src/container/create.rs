@@ -2,7 +2,7 @@
 
 use super::{
     ContainerError, Plan,
-    encode::{Encoded, Encoder},
+    encode::{Encoded, Encoder, Outside},
     namespaces::{Namespace, Namespaces},
     supervisor::Supervisor,
 };
@@ -101,9 +101,6 @@ pub fn create(
         flags |= container::WITH_SYSFS;
     }
     let first = First::make(&plan.namespaces, flags)?;
-    if plan.namespaces.has(Namespace::User) {
-        set_oom_score(plan, first.pid);
-    }
     creator
         .on_first(first.pid)
         .map_err(ContainerError::Paused)?;
@@ -114,7 +111,7 @@ pub fn create(
     let groups = groups.map_err(|error| ContainerError::Supervise(error.to_string()))?;
     let mut encoder = Encoder::new(&given.streams, given.groups, given.supervisor);
     let states = [false, true].map(|at_start| creator.state(first.pid, at_start));
-    encoder.plan(plan, states, first.users(plan)?)?;
+    encoder.plan(plan, states, first.outside(plan)?)?;
     first.send(&encoder.finish())?;
     let (record, mut fds) = loop {
         match first.hear()? {
@@ -152,14 +149,15 @@ pub fn create(
     first.let_go(given.processes, &namespaces, terminal)
 }
 
-/// A score below the machine's takes CAP_SYS_RESOURCE outside of every user namespace (`__set_oom_adj` of the kernel). Once it was
-/// set so, the process may set it again: its own step does, and tells where nobody was allowed to.
-fn set_oom_score(plan: &Plan, pid: u32) {
-    for step in &plan.steps {
-        if let super::Step::OomScore { score } = step {
-            let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string());
-        }
-    }
+/// Whether it was set from outside. A first process that became another user is not the owner of its own file, and a score below the
+/// machine's takes CAP_SYS_RESOURCE outside of every user namespace (`__set_oom_adj` of the kernel).
+fn set_oom_score(plan: &Plan, pid: u32) -> bool {
+    let score = plan.steps.iter().find_map(|step| match step {
+        super::Step::OomScore { score } => Some(score.to_string()),
+        _ => None,
+    });
+    let path = format!("/proc/{pid}/oom_score_adj");
+    score.is_some_and(|score| std::fs::write(path, score).is_ok())
 }
 
 fn mounts_sysfs(plan: &Plan) -> bool {
@@ -254,6 +252,15 @@ impl First {
         let program =
             keeper::memory_file(sys::CONTAINER_KEEPER).map_err(KeeperError::CreateProgram)?;
         Self::make_in(program, &Namespaces::default(), joined, container::ENTRANT)
+    }
+
+    /// What is done from outside for one that has a user namespace.
+    fn outside(&self, plan: &Plan) -> Result<Outside, ContainerError> {
+        let has_users = plan.namespaces.has(Namespace::User);
+        Ok(Outside {
+            users: self.users(plan)?,
+            has_score: has_users && set_oom_score(plan, self.pid),
+        })
     }
 
     /// Its user namespace, where a mount is mapped by it.

@@ -31,8 +31,16 @@ pub(super) struct Encoder<'a> {
     handed_over: Vec<OwnedFd>,
     /// What hooks read, before the start and at it.
     states: [String; 2],
+    outside: Outside,
+}
+
+/// What whoever creates a container does for it, because a user namespace's root may not.
+#[derive(Default)]
+pub(super) struct Outside {
     /// The container's user namespace, by whose map files are shown as other users'.
-    users: Option<OwnedFd>,
+    pub(super) users: Option<OwnedFd>,
+    /// What the kernel weighs when memory runs out is said already.
+    pub(super) has_score: bool,
 }
 
 /// The message, ready to be sent.
@@ -72,7 +80,7 @@ impl<'a> Encoder<'a> {
             supervisor,
             handed_over: Vec::new(),
             states: Default::default(),
-            users: None,
+            outside: Outside::default(),
         }
     }
 
@@ -80,10 +88,10 @@ impl<'a> Encoder<'a> {
         &mut self,
         plan: &Plan,
         states: [String; 2],
-        users: Option<OwnedFd>,
+        outside: Outside,
     ) -> Result<(), ContainerError> {
         self.states = states;
-        self.users = users;
+        self.outside = outside;
         for step in &plan.steps {
             self.step(step)?;
         }
@@ -274,6 +282,7 @@ impl<'a> Encoder<'a> {
                     .path(if *is_on_top { Path::new("/") } else { path });
             }
             Step::Hook(hook) => self.hook(hook, false),
+            Step::OomScore { .. } if self.outside.has_score => {}
             Step::Terminal(terminal) => self.terminal(*terminal),
             other => self.plain(other),
         }
@@ -444,7 +453,7 @@ impl<'a> Encoder<'a> {
     /// The mount that was added last is mapped while it is nowhere yet: later the kernel does not (mount_setattr(2)). Who may not mount
     /// here may not map either.
     fn map_last(&self, bind: &Bind) -> Result<(), ContainerError> {
-        let (Some(users), Some(mount)) = (&self.users, self.handed_over.last()) else {
+        let (Some(users), Some(mount)) = (&self.outside.users, self.handed_over.last()) else {
             return Err(map_error(bind, Errno::PERM));
         };
         sys::map_mount(mount.as_fd(), users.as_fd(), bind.mapped_below)
