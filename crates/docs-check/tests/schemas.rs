@@ -61,11 +61,8 @@ fn violations_of(schema: &Value, text: &str) -> Vec<String> {
 /// The examples of a document, each with the schema that it is of.
 #[test]
 fn every_example_is_what_its_schema_says() {
-    let (policy, host, tenant) = (
-        published("policy.schema.json"),
-        published("host.schema.json"),
-        published("tenant.schema.json"),
-    );
+    let [policy, host, tenant, containers] = ["policy", "host", "tenant", "containers"]
+        .map(|name| published(&format!("{name}.schema.json")));
     let mut count = 0;
     for document in documents(&root()) {
         let is_reference = document.path.ends_with("docs/serve.md");
@@ -76,9 +73,11 @@ fn every_example_is_what_its_schema_says() {
         {
             let text = fence.content.join("\n");
             let is_of_server = is_reference || text.contains("[[listen]]");
+            let is_of_containers = text.contains("containers.toml");
             let schema = match (is_of_server, text.starts_with("# tenants.d/")) {
                 (true, true) => &tenant,
                 (true, false) => &host,
+                (false, _) if is_of_containers => &containers,
                 (false, _) => &policy,
             };
             let wrong = violations_of(schema, &text);

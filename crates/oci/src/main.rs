@@ -17,6 +17,7 @@ mod hooks;
 mod log;
 mod policy;
 mod state;
+mod surroundings;
 mod sys;
 mod wait;
 mod wasm;

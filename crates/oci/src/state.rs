@@ -3,7 +3,7 @@
 //! The folder is the name's only holder: who makes it has the name. What a container does is not kept but asked for
 //! ([`palisade_process::container::Identity::status`]).
 
-use crate::{bundle::is_initial_root, cgroup::Groups, cli::Global, policy::Kept};
+use crate::{cgroup::Groups, cli::Global, policy::Kept, surroundings::is_initial_root};
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use palisade_process::container::{Identity, Status};

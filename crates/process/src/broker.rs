@@ -112,7 +112,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a broker knows of those whose calls it answers.
 #[derive(Debug)]
-pub(crate) struct Domain {
+pub(crate) struct Callers {
     /// Which calls on addresses are decided; the others are only told of.
     decides: HostNetwork,
     /// Internet sockets may be the host's; else they are those of an empty network.
@@ -136,7 +136,7 @@ pub(crate) struct Domain {
     container: Option<Ids>,
 }
 
-impl Domain {
+impl Callers {
     /// What this plan says.
     pub(crate) fn of(plan: &Plan) -> Self {
         Self {
@@ -220,12 +220,12 @@ struct Shared {
     asking: Option<Arc<Asking>>,
     performer: Arc<Performer>,
     maker: Arc<Maker>,
-    domain: Arc<Domain>,
+    callers: Arc<Callers>,
     /// The files that are asked for are noted.
     watch: Option<Watch>,
     ends: Ends,
     repeated: Repeated,
-    budget: Budget,
+    budget: Arc<Budget>,
     /// Readable when there is nobody left to answer.
     stop: OwnedFd,
     /// Where it is among those that nobody calls.
@@ -335,18 +335,18 @@ impl Prepared {
         self,
         listener: OwnedFd,
         hosts_file: Option<OwnedFd>,
-        domain: Domain,
+        callers: Callers,
         (socket, layout): (&Arc<OwnedFd>, Option<Arc<Layout>>),
         maker: Maker,
         files: Option<(&Arc<Files>, Box<dyn Advisor>)>,
     ) -> io::Result<Broker> {
         maker.begin()?;
-        let walls = Kept::of_broker(domain.is_watched).walls(None);
+        let walls = Kept::of_broker(callers.is_watched).walls(None);
         let walls = walls.map_err(io::Error::other)?;
         let (mut asked, mut proxy, mut names, mut asking) = (None, None, None, None);
         if let Some((asker, answered)) = self.names {
             asked = Some(answered);
-            if let Some(patience) = domain.asks {
+            if let Some(patience) = callers.asks {
                 let journal = self.journal.clone();
                 let begun = Asking::new(self.questions, patience, Arc::clone(&asker), journal)?;
                 asking = Some(Arc::new(begun));
@@ -357,10 +357,10 @@ impl Prepared {
                 proxy = Some(Arc::new(served));
             }
             let (gate, told) = (Arc::clone(&self.gate), proxy.clone());
-            let file = (hosts_file, domain.hosts.clone());
+            let file = (hosts_file, callers.hosts.clone());
             names = walls.start(move || hosts::keep(file, gate, asker, told))?;
         }
-        let init = domain.is_timed.then(|| Arc::clone(socket));
+        let init = callers.is_timed.then(|| Arc::clone(socket));
         // Refused by older kernels, where calls take longer.
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = Arc::new(Shared {
@@ -370,13 +370,13 @@ impl Prepared {
             journal: self.journal,
             proxy,
             asking,
-            performer: Arc::new(Performer::new(Arc::clone(socket), &domain, layout)),
-            watch: domain.is_watched.then(Watch::default),
+            performer: Arc::new(Performer::new(Arc::clone(socket), &callers, layout)),
+            watch: callers.is_watched.then(Watch::default),
             ends: Ends::default(),
             maker: Arc::new(maker),
             repeated: Repeated::default(),
-            budget: Budget::new(domain.processors, init),
-            domain: Arc::new(domain),
+            budget: Arc::new(Budget::new(callers.processors, init)),
+            callers: Arc::new(callers),
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
             place: parked::Place::default(),
         });
@@ -384,8 +384,8 @@ impl Prepared {
             let abi = self.landlock_abi;
             ask::files::begin(&shared, asking, Arc::clone(files), advisor, abi)?;
         }
-        if shared.domain.container.is_some() {
-            shared.domain.inner.learn(&shared.performer)?;
+        if shared.callers.container.is_some() {
+            shared.callers.inner.learn(&shared.performer)?;
         }
         let lifeline = begin_answering(&shared, walls)?;
         Ok(Broker {
@@ -423,7 +423,7 @@ impl Broker {
     ///
     /// When no thread can be made.
     pub(crate) fn answer_too(&self, listener: OwnedFd) -> io::Result<()> {
-        let walls = Kept::of_broker(self.shared.domain.is_watched).walls(None);
+        let walls = Kept::of_broker(self.shared.callers.is_watched).walls(None);
         let walls = walls.map_err(io::Error::other)?;
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = &self.shared;
@@ -436,11 +436,11 @@ impl Broker {
             asking: None,
             performer: Arc::clone(&shared.performer),
             maker: Arc::clone(&shared.maker),
-            domain: Arc::clone(&shared.domain),
+            callers: Arc::clone(&shared.callers),
             watch: None,
             ends: Ends::default(),
             repeated: Repeated::default(),
-            budget: Budget::new(shared.domain.processors, None),
+            budget: Arc::clone(&shared.budget),
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
             place: parked::Place::default(),
         };

@@ -38,7 +38,11 @@ pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
 }
 
 /// The mounts that this process sees (proc_pid_mountinfo(5)).
-pub(crate) fn own_mounts() -> io::Result<String> {
+///
+/// # Errors
+///
+/// When it cannot be read, or is no UTF-8.
+pub fn own_mounts() -> io::Result<String> {
     text_of_about(Path::new("/proc/self/mountinfo"), MOUNTINFO_BYTES)
 }
 

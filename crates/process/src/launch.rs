@@ -348,7 +348,7 @@ impl Launcher {
                 network.start(
                     listener,
                     hosts_file,
-                    broker::Domain::of(plan),
+                    broker::Callers::of(plan),
                     init,
                     maker,
                     asked,

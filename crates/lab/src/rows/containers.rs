@@ -19,6 +19,7 @@ use crate::{
     figure::{Figure, Target},
     measure::Watched,
     sample::{Contender, Reading, Samples, Unit},
+    table::Table,
 };
 use runtime::Runtime;
 
@@ -77,7 +78,7 @@ fn figures_of(
     samples: &Samples,
     workload: &str,
     (measure, unit): (&str, Unit),
-    targets: &[(&str, Target)],
+    targets: &[(&str, Option<Target>)],
 ) -> Vec<Figure> {
     let here = |subject: &str| {
         let contender = Contender::new(workload, subject);
@@ -105,9 +106,9 @@ fn ratio(
     ours: &Contender,
     other: &Contender,
     (measure, unit): (&str, Unit),
-    target: Target,
+    target: Option<Target>,
 ) -> Figure {
-    let figure = Figure::of(samples, ours, Some(other), (measure, unit), Some(target));
+    let figure = Figure::of(samples, ours, Some(other), (measure, unit), target);
     Figure {
         measure: format!("{measure}, × {}", other.subject),
         summary: None,
@@ -124,6 +125,19 @@ fn ratio_cells(figure: &Figure) -> [String; 4] {
         figure.target.map_or_else(String::new, target_cell),
         figure.verdict_cell(),
     ]
+}
+
+/// A line for each of palisade-oci's ratios of this measure, in the table's last columns.
+fn ratio_lines(table: &mut Table, figures: &[Figure], measure: &str, columns: usize) {
+    for other in [RUNC, CRUN] {
+        if let Some(ratio) = figure_of(figures, &format!("{measure}, × {other}"), OURS) {
+            let [value, judged @ ..] = ratio_cells(ratio);
+            let mut cells = vec![format!("  {OURS} × {other}"), value];
+            cells.resize(columns - judged.len(), String::new());
+            cells.extend(judged);
+            table.line(cells);
+        }
+    }
 }
 
 /// The figure of this measure and subject.

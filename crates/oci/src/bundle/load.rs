@@ -1,6 +1,7 @@
 //! Reading `config.json`.
 
-use super::{Surroundings, mounts, process};
+use super::{mounts, process};
+use crate::surroundings::Surroundings;
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use serde::de::DeserializeOwned;

@@ -8,11 +8,9 @@ mod mounts;
 mod plan;
 mod process;
 mod seccomp;
-mod surroundings;
 
 pub(crate) use load::{Bundle, known, load};
 pub(crate) use mounts::MOUNT_OPTIONS;
 pub(crate) use plan::{Making, plan};
 pub(crate) use process::{attendant, candidates, check_rights, of_process};
 pub(crate) use seccomp::{ACTIONS, ARCHITECTURES, OPERATORS};
-pub(crate) use surroundings::{Surroundings, is_initial_root};

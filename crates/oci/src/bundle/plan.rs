@@ -1,10 +1,10 @@
 //! All of a bundle.
 
 use super::{
-    Bundle, Surroundings, devices, identity, mounts,
+    Bundle, devices, identity, mounts,
     process::{check_broker, of_process},
 };
-use crate::{cgroup::Groups, policy::Kept};
+use crate::{cgroup::Groups, policy::Kept, surroundings::Surroundings};
 use anyhow::{Context, bail};
 use oci_spec::runtime::{Hook as AskedHook, Spec};
 use palisade_process::container::{Hook, Namespace, Plan, Source, Step, Terminal};

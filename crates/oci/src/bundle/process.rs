@@ -1,7 +1,7 @@
 //! `process`: what runs in a container, and as whom.
 
-use super::{Surroundings, home, seccomp};
-use crate::policy::Kept;
+use super::{home, seccomp};
+use crate::{policy::Kept, surroundings::Surroundings};
 use anyhow::{Context, bail};
 use oci_spec::runtime::{
     Capabilities, IOPriorityClass, LinuxCapabilities, LinuxPersonalityDomain, LinuxSchedulerPolicy,

@@ -14,7 +14,7 @@ struct Hierarchy {
 }
 
 pub(super) fn find(path: Option<&Path>, id: &str) -> anyhow::Result<Groups> {
-    let mounts = kernel_file::text("/proc/self/mountinfo").context("host: cannot read mounts")?;
+    let mounts = kernel_file::own_mounts().context("host: cannot read mounts")?;
     let own = kernel_file::text("/proc/self/cgroup").unwrap_or_default();
     let own: Vec<_> = own.lines().filter_map(own_place).collect();
     let one: Vec<_> = mounts

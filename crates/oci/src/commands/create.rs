@@ -1,13 +1,14 @@
 //! `create`: everything up to the start of the program.
 
 use crate::{
-    bundle::{self, Bundle, Making, Surroundings},
+    bundle::{self, Bundle, Making},
     cgroup::Groups,
     cli::{self, Global, Rootless},
     console, hooks,
     log::Log,
     policy,
     state::{DENIALS, Folder, State},
+    surroundings::{Surroundings, is_initial_root},
     wasm,
 };
 use anyhow::{Context, bail};
@@ -106,7 +107,7 @@ pub(super) fn is_lenient(global: &Global) -> bool {
     match global.rootless {
         Rootless::True => true,
         Rootless::False => false,
-        Rootless::Auto => !bundle::is_initial_root(),
+        Rootless::Auto => !is_initial_root(),
     }
 }
 

@@ -5,11 +5,12 @@ use super::{
     run::attend,
 };
 use crate::{
-    bundle::{Surroundings, check_rights, known, of_process},
+    bundle::{check_rights, known, of_process},
     cli::{self, Global},
     console,
     log::Log,
     state::{Folder, State},
+    surroundings::Surroundings,
     wasm,
 };
 use anyhow::{Context, bail};

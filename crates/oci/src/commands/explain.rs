@@ -1,9 +1,11 @@
 //! `explain`: a bundle's plan, and nothing else.
 
 use crate::{
-    bundle::{self, Making, Surroundings},
+    bundle::{self, Making},
     cgroup::Groups,
-    cli, policy, wasm,
+    cli, policy,
+    surroundings::Surroundings,
+    wasm,
 };
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! The administrator's folder: which annotations count, and policies by name.
 
-use crate::bundle::is_initial_root;
+use super::ALL;
+use crate::surroundings::is_initial_root;
 use anyhow::{Context, bail};
 use palisade_policy::{Limits, PolicyLayer};
 use serde::Deserialize;
@@ -47,6 +48,8 @@ impl Administrator {
         let text = read(&folder.join(FILE))?.unwrap_or_default();
         let file: File =
             toml::from_str(&text).with_context(|| format!("policy: {:?}", folder.join(FILE)))?;
+        let of_file = || format!("policy: {:?}", folder.join(FILE));
+        check_known(&file.annotations).with_context(of_file)?;
         Ok(Self {
             folder,
             annotations: file.annotations,
@@ -87,6 +90,20 @@ impl Administrator {
         let layer = PolicyLayer::from_toml(&text, &source, &folder)
             .map_err(|error| anyhow::anyhow!("policy: {error}"))?;
         of_layer(layer).with_context(|| format!("policy: {path:?}"))
+    }
+}
+
+/// A name with a slip would allow nothing, and nobody would know why.
+fn check_known(annotations: &[String]) -> anyhow::Result<()> {
+    match annotations
+        .iter()
+        .find(|name| !ALL.contains(&name.as_str()))
+    {
+        Some(name) => bail!(
+            "annotations: {name:?} is not known: there are {}",
+            ALL.join(", ")
+        ),
+        None => Ok(()),
     }
 }
 
@@ -216,6 +233,21 @@ mod tests {
         assert!(refused.contains("grants of files"), "{refused}");
         let refused = policy("[limits]\ntime = '1s'\n").unwrap_err();
         assert!(refused.contains("limits.time"), "{refused}");
+    }
+
+    #[test]
+    fn annotations_are_those_there_are() {
+        assert!(check_known(&ALL.map(str::to_owned)).is_ok());
+        let refused = check_known(&["palisade.netwrok".to_owned()]).unwrap_err();
+        assert!(refused.to_string().contains("palisade.netwrok"));
+        let schema = include_str!("../../../../docs/containers.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let known = &schema["properties"]["annotations"]["items"]["enum"];
+        assert_eq!(
+            *known,
+            serde_json::json!(ALL),
+            "docs/containers.schema.json"
+        );
     }
 
     #[test]

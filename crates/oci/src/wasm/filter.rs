@@ -1,16 +1,10 @@
 //! A further filter around a worker, beside the engine's and palisade's: a container's program may be anything, this one is known.
 
-use palisade_process::seccomp::{Action, Check, CompileError, Filter, Groups, allow_list, int};
+use palisade_process::seccomp::{
+    Action, Check, CompileError, Filter, Groups, NEW_NAMESPACES, allow_list, int,
+};
 
 const EPERM: Action = Action::Errno(libc::EPERM as u16);
-
-const NAMESPACES: u64 = (libc::CLONE_NEWNS
-    | libc::CLONE_NEWCGROUP
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUSER
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNET) as u64;
 
 /// Its program; `may_execute` where others are to be executed behind it.
 pub(super) fn program(may_execute: bool) -> Result<Vec<u8>, CompileError> {
@@ -36,7 +30,7 @@ fn filter(may_execute: bool) -> Filter {
         set(call, Check::otherwise(EPERM));
     }
     let thread = libc::CLONE_THREAD as u64;
-    let of_a_thread = int(0).masked(thread | NAMESPACES, thread);
+    let of_a_thread = int(0).masked(thread | NEW_NAMESPACES, thread);
     let thread = Check::otherwise(EPERM).when([of_a_thread], Action::Allow);
     set(libc::SYS_clone, thread);
     let of_an_open_file = int(4).has_any(libc::AT_EMPTY_PATH as u64);

@@ -18,11 +18,12 @@ mod reach;
 pub(crate) use adapt::adapt;
 
 use crate::{
-    bundle::{self, Bundle, Making, Surroundings},
+    bundle::{self, Bundle, Making},
     cgroup::Groups,
     log::Log,
     policy::Kept,
     state::State,
+    surroundings::Surroundings,
 };
 use oci_spec::runtime::{Process, Spec};
 use palisade_process::{Machine, container};

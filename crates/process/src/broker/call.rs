@@ -80,10 +80,10 @@ impl Brokered<'_> {
             libc::SYS_connect => self.connect(),
             libc::SYS_bind => self.bind(),
             libc::SYS_listen => self.listen(),
-            libc::SYS_sendto if self.shared.domain.decides.sends => self.sendto(),
+            libc::SYS_sendto if self.shared.callers.decides.sends => self.sendto(),
             libc::SYS_sendto => self.observe_datagram(),
             libc::SYS_sendmsg => self.sendmsg(),
-            libc::SYS_sendmmsg if self.shared.domain.decides.messages => self.sendmmsg(),
+            libc::SYS_sendmmsg if self.shared.callers.decides.messages => self.sendmmsg(),
             libc::SYS_sendmmsg => self.observe_datagrams(),
             libc::SYS_execve | libc::SYS_execveat => self.execution(),
             libc::SYS_setsockopt => self.linger(),
@@ -132,7 +132,7 @@ impl Brokered<'_> {
 
     fn connect_to(&mut self, socket: OwnedFd, asked: SocketAddr) -> Outcome {
         let transport = transport(&socket)?;
-        if self.shared.domain.inner.is_own_affair(&socket, asked) {
+        if self.shared.callers.inner.is_own_affair(&socket, asked) {
             return match transport {
                 Transport::Tcp => self.reach(socket, asked),
                 Transport::Udp => {
@@ -141,7 +141,7 @@ impl Brokered<'_> {
                 }
             };
         }
-        if !self.shared.domain.has_network {
+        if !self.shared.callers.has_network {
             return self.connect_to_nobody(&socket, transport, asked);
         }
         let target = match &self.shared.asking {
@@ -160,7 +160,7 @@ impl Brokered<'_> {
                     self.tell_of_allowed(Call::Connect, || Target::Address(transport, target));
                     target
                 }
-                Err(_) if self.shared.domain.inner.takes(transport, asked) => {
+                Err(_) if self.shared.callers.inner.takes(transport, asked) => {
                     return self.connect_inside(&socket, asked);
                 }
                 Err(refusal) => {
@@ -179,7 +179,7 @@ impl Brokered<'_> {
     /// Connects a stream.
     pub(super) fn reach(&self, socket: OwnedFd, to: SocketAddr) -> Outcome {
         // A socket of the domain's own network reaches nobody of the host's, and the proxy least.
-        if !self.shared.domain.inner.has(&socket) {
+        if !self.shared.callers.inner.has(&socket) {
             self.shared.announce(to, &socket, self.call.thread)?;
         }
         let (begun, blocks) = try_connect(&socket, to)?;
@@ -202,17 +202,17 @@ impl Brokered<'_> {
             }
         };
         let transport = transport(&socket)?;
-        if self.shared.domain.inner.is_own_affair(&socket, asked) {
+        if self.shared.callers.inner.is_own_affair(&socket, asked) {
             rustix::net::bind(&socket, &asked)?;
             return DONE;
         }
-        if self.shared.domain.inner.is_meant(transport, asked) {
+        if self.shared.callers.inner.is_meant(transport, asked) {
             return self.bind_inside(&socket, asked);
         }
         // A socket of version 4 has no such option; the kernel refuses it an address of version 6.
         let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket).unwrap_or(true);
         let verdict = self.shared.gate.bind(transport, asked, one_family);
-        if verdict.is_err() && self.shared.domain.inner.takes(transport, asked) {
+        if verdict.is_err() && self.shared.callers.inner.takes(transport, asked) {
             return self.bind_inside(&socket, asked);
         }
         let place = self.granted(transport, asked, verdict)?;
@@ -250,7 +250,7 @@ impl Brokered<'_> {
 
     /// Where a socket of the host's is bound that may not listen there, and may at the domain's own loopback.
     fn is_for_inside(&self, socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
-        let inner = &self.shared.domain.inner;
+        let inner = &self.shared.callers.inner;
         let bound = own_address(socket)?;
         let asked = bound.unwrap_or(UNBOUND);
         let is_meant = inner.takes(Transport::Tcp, asked)
@@ -260,7 +260,7 @@ impl Brokered<'_> {
     }
 
     fn judge_listening(&self, socket: &OwnedFd) -> Result<(), Errno> {
-        if self.shared.domain.inner.has(socket) {
+        if self.shared.callers.inner.has(socket) {
             return Ok(());
         }
         let bound = own_address(socket)?;

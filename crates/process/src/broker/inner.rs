@@ -156,7 +156,7 @@ impl Brokered<'_> {
     fn make_inside(&self, socket: &OwnedFd, asked: SocketAddr) -> Result<OwnedFd, Errno> {
         let family = sockopt::socket_domain(socket)?;
         let made = self.shared.performer.make_socket(family)?;
-        self.shared.domain.inner.remember(&made)?;
+        self.shared.callers.inner.remember(&made)?;
         take_after(&made, socket, asked)?;
         Ok(made)
     }

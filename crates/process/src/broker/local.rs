@@ -8,7 +8,7 @@
 //! domain's own or granted: a folder is not granted with the services in it. The child's pid is what `SO_PEERCRED` and `SCM_CREDENTIALS` show to the other end. It ends when
 //! its caller does not wait any more.
 
-use super::{Domain, Shared, caller, guest, room::Room};
+use super::{Callers, Shared, caller, guest, room::Room};
 use crate::{
     inside,
     layout::Layout,
@@ -90,11 +90,15 @@ pub(super) struct Request<'a> {
 }
 
 impl Performer {
-    pub(super) fn new(socket: Arc<OwnedFd>, domain: &Domain, layout: Option<Arc<Layout>>) -> Self {
+    pub(super) fn new(
+        socket: Arc<OwnedFd>,
+        callers: &Callers,
+        layout: Option<Arc<Layout>>,
+    ) -> Self {
         Self {
             socket,
-            refused: domain.refused,
-            room: Room::of(domain.memory_bytes),
+            refused: callers.refused,
+            room: Room::of(callers.memory_bytes),
             layout,
         }
     }
@@ -113,7 +117,7 @@ impl Performer {
         let (result, answer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let folder = is_relative(request.address).then(|| shared.maker.folder_of(caller.thread));
         let folder = folder.transpose()?;
-        let container = shared.domain.container.as_ref();
+        let container = shared.callers.container.as_ref();
         let has_root = container.is_some() && names_path(request.address);
         let root = has_root.then(|| shared.maker.root_of(caller.thread));
         let root = root.transpose()?;

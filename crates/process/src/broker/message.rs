@@ -250,7 +250,7 @@ impl Brokered<'_> {
             Err(_) if own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound)) => {
                 Ok(asked)
             }
-            Err(_) if self.shared.domain.is_observed && is_lookup(asked, data) => {
+            Err(_) if self.shared.callers.is_observed && is_lookup(asked, data) => {
                 Asked::read(data)
                     .into_iter()
                     .for_each(|asked| self.tell_of_question(asked));
@@ -300,9 +300,9 @@ impl Brokered<'_> {
         let family = sockopt::socket_domain(file).ok();
         let is_internet =
             family == Some(AddressFamily::INET) || family == Some(AddressFamily::INET6);
-        if self.shared.domain.container.is_some() {
+        if self.shared.callers.container.is_some() {
             return match is_internet {
-                true => self.shared.domain.inner.is_inside(file),
+                true => self.shared.callers.inner.is_inside(file),
                 false => !is_process(file.as_fd()),
             };
         }

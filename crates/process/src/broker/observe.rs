@@ -78,7 +78,7 @@ impl Brokered<'_> {
         asked: SocketAddr,
         refusal: Option<Refusal>,
     ) -> Outcome {
-        let is_lookup = self.shared.domain.is_observed
+        let is_lookup = self.shared.callers.is_observed
             && (transport, asked.port()) == (Transport::Udp, NAME_SERVERS)
             // Else what follows would go where it is connected now.
             && rustix::net::getpeername(socket).is_err();
@@ -153,7 +153,7 @@ impl Brokered<'_> {
         to: Option<&Address>,
         data: &[u8],
     ) -> Result<(), Errno> {
-        if to.is_some() || !self.shared.domain.is_observed {
+        if to.is_some() || !self.shared.callers.is_observed {
             return Ok(());
         }
         match Asked::read(data) {

@@ -17,7 +17,7 @@ use super::{
     namespaces::is_own,
 };
 use crate::{
-    broker::{Broker, Domain, Ids, Prepared, maker::Maker, verdict_on},
+    broker::{Broker, Callers, Ids, Prepared, maker::Maker, verdict_on},
     keeper::{Keeper, KeeperError},
     lock::lock,
     parts::Parts,
@@ -293,14 +293,14 @@ impl Service {
         let (keeper, maker) = self.maker(groups).map_err(|error| error.to_string())?;
         let (file, head) = self.hosts.take().unzip();
         let head = head.unwrap_or_default();
-        let domain = Domain::of_container(
+        let callers = Callers::of_container(
             self.decides,
             (self.memory_bytes, self.processors),
             head,
             ids,
         );
         Ok(Running {
-            first: Some((prepared, file.map(OwnedFd::from), domain, maker)),
+            first: Some((prepared, file.map(OwnedFd::from), callers, maker)),
             broker: None,
             attendant,
             _keeper: keeper,
@@ -324,7 +324,7 @@ impl Service {
 /// A container whose calls are answered.
 struct Running {
     /// What it takes to begin, until the first program does.
-    first: Option<(Prepared, Option<OwnedFd>, Domain, Maker)>,
+    first: Option<(Prepared, Option<OwnedFd>, Callers, Maker)>,
     broker: Option<Broker>,
     attendant: Attendant,
     /// Ends what it made with this process.
@@ -370,9 +370,9 @@ impl Running {
         if let Some(broker) = &self.broker {
             return broker.answer_too(listener);
         }
-        if let Some((prepared, hosts, domain, maker)) = self.first.take() {
+        if let Some((prepared, hosts, callers, maker)) = self.first.take() {
             let init = (&self.attendant.calls, None);
-            self.broker = Some(prepared.start(listener, hosts, domain, init, maker, None)?);
+            self.broker = Some(prepared.start(listener, hosts, callers, init, maker, None)?);
         }
         Ok(())
     }

@@ -202,7 +202,8 @@ fn clone() -> Check {
     Check::otherwise(ALLOW).when([int(0).has_any(NEW_NAMESPACES)], EPERM)
 }
 
-const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
+/// Flags of clone(2) that make namespaces; `CLONE_NEWTIME` is none of them.
+pub const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC

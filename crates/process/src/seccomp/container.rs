@@ -7,7 +7,7 @@
 
 use super::{
     HostNetwork,
-    allow_list::{self, ALLOW, EPERM, set},
+    allow_list::{self, ALLOW, EPERM, NEW_NAMESPACES, set},
     filter::{Action, Check, Filter, int, long},
     sockets, syscalls,
 };
@@ -191,13 +191,6 @@ pub(crate) fn init() -> Result<Vec<u8>, super::CompileError> {
     filter.program()
 }
 
-const NEW_NAMESPACES: u64 = (CLONE_NEWNS
-    | CLONE_NEWCGROUP
-    | CLONE_NEWUTS
-    | CLONE_NEWIPC
-    | CLONE_NEWUSER
-    | CLONE_NEWPID
-    | CLONE_NEWNET) as u64;
 /// The same bit as the exit signal of clone(2), which does not take it.
 const NEW_TIME: u64 = CLONE_NEWTIME as u64;
 

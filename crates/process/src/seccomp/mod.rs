@@ -39,7 +39,7 @@ mod syscalls;
 #[cfg(test)]
 mod tests;
 
-pub use allow_list::{Groups, allow_list};
+pub use allow_list::{Groups, NEW_NAMESPACES, allow_list};
 pub(crate) use apart::{proxy, relay};
 pub(crate) use compile::program;
 pub use compile::{CompileError, compile};

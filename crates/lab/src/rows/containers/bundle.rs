@@ -21,6 +21,19 @@ pub(super) struct Asked {
     pub(super) shares_network: bool,
 }
 
+impl Asked {
+    /// This program, by itself.
+    pub(super) fn alone(program: PathBuf) -> Self {
+        let name = program.file_name().unwrap_or_default();
+        Self {
+            words: vec![format!("/{}", name.to_string_lossy())],
+            program: Some(program),
+            writable: None,
+            shares_network: false,
+        }
+    }
+}
+
 /// As Podman and containerd have them.
 const CAPABILITIES: [&str; 11] = [
     "CAP_CHOWN",

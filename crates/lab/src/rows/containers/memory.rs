@@ -41,12 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Method for Memory {
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
-        let asked = Asked {
-            words: vec!["/idle".to_owned()],
-            program: Some(workloads.add_idle()?),
-            writable: None,
-            shares_network: false,
-        };
+        let asked = Asked::alone(workloads.add_idle()?);
         let bundle = lay_out(&workloads, "bundle", &asked)?;
         let mut prepared = Prepared::new(schedule(), workloads);
         add_runtimes(&mut prepared, tools, WORKLOAD, |runtime| {

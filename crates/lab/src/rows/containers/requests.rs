@@ -38,7 +38,7 @@ const NGINX: &str = "nginx";
 const REDIS: &str = "Redis";
 /// Requests a second, of nginx by wrk and of Redis' command GET by redis-benchmark.
 const RATE: &str = "requests";
-const TARGETS: [(&str, Target); 1] = [(RUNC, Target::AtLeastTimesOther(0.99))];
+const TARGETS: [(&str, Option<Target>); 1] = [(RUNC, Some(Target::AtLeastTimesOther(0.99)))];
 /// Programs, Debian's packages of them and how they tell their version.
 const PROGRAMS: [(&str, &str, &str); 4] = [
     ("nginx", "nginx-light", "-v"),

@@ -3,7 +3,7 @@
 use super::{
     CRUN, OURS, RUNC, add_runtimes,
     bundle::{Asked, lay_out},
-    figure_of, figures_of, ratio_cells,
+    figure_of, figures_of, ratio_lines,
     runtime::Runtime,
     subjects, watch_ours,
 };
@@ -30,20 +30,18 @@ const WORKLOAD: &str = "static true";
 const ALL: &str = "create, start, delete";
 /// Its parts; between the last two the program ends.
 const STEPS: [&str; 4] = ["create", "start", "end", "delete"];
-const TARGETS: [(&str, Target); 2] = [
-    (RUNC, Target::AtMostTimesOther(0.25)),
-    (CRUN, Target::AtMostTimesOther(0.7)),
+const TARGETS: [(&str, Option<Target>); 2] = [
+    (RUNC, Some(Target::AtMostTimesOther(0.25))),
+    (CRUN, Some(Target::AtMostTimesOther(0.7))),
+];
+const COLUMNS: [&str; 11] = [
+    "", "median", "p10", "p90", "create", "start", "end", "delete", "95 %", "target", "",
 ];
 
 impl Method for Start {
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
-        let asked = Asked {
-            words: vec!["/true".to_owned()],
-            program: Some(workloads.add_true()?),
-            writable: None,
-            shares_network: false,
-        };
+        let asked = Asked::alone(workloads.add_true()?);
         let bundle = lay_out(&workloads, "bundle", &asked)?;
         let mut prepared = Prepared::new(schedule(), workloads);
         add_runtimes(&mut prepared, tools, WORKLOAD, |runtime| {
@@ -105,21 +103,11 @@ impl Trial for Life {
 }
 
 fn table(samples: &Samples, figures: &[Figure]) -> Table {
-    let mut table = Table::new([
-        "", "median", "p10", "p90", "create", "start", "end", "delete", "95 %", "target", "",
-    ]);
+    let mut table = Table::new(COLUMNS);
     for subject in subjects(samples) {
         table.line(cells_of(samples, figures, subject));
     }
-    for (other, _) in TARGETS {
-        if let Some(ratio) = figure_of(figures, &format!("{ALL}, × {other}"), OURS) {
-            let [value, interval, target, verdict] = ratio_cells(ratio);
-            let mut cells = vec![format!("  {OURS} × {other}"), value];
-            cells.resize(8, String::new());
-            cells.extend([interval, target, verdict]);
-            table.line(cells);
-        }
-    }
+    ratio_lines(&mut table, figures, ALL, COLUMNS.len());
     table
 }
 
