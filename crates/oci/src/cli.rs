@@ -56,7 +56,9 @@ pub(crate) enum Rootless {
     False,
 }
 
+// Of all commands' flags those of one are built: that is a tenth of a container's start.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Create a container; `start` starts its program
     Create(Create),

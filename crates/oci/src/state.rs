@@ -5,7 +5,7 @@
 
 use crate::{cgroup::Groups, cli::Global, policy::Kept, surroundings::is_initial_root};
 use anyhow::{Context, bail};
-use oci_spec::runtime::Spec;
+use oci_spec::runtime::{Hooks, Spec};
 use palisade_process::container::{Identity, Status};
 use rustix::{fs::FlockOperation, io::Errno};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ use std::{
 
 /// Which version of the specification this is an implementation of.
 pub(crate) const VERSION: &str = "1.2.1";
+
+/// What the container is made by.
+const CONFIG: &str = "config.json";
 
 /// What a supervisor has denied.
 pub(crate) const DENIALS: &str = "denials.jsonl";
@@ -143,15 +146,28 @@ impl Folder {
 
     /// Keeps the configuration as it was when the container was created.
     pub(crate) fn keep_config(&self, config: &[u8]) -> anyhow::Result<()> {
-        let path = self.0.join("config.json");
+        let path = self.0.join(CONFIG);
         fs::write(&path, config).with_context(|| format!("host: cannot write {path:?}"))
     }
 
     pub(crate) fn config(&self) -> anyhow::Result<Spec> {
-        let path = self.0.join("config.json");
-        let text = fs::read(&path).with_context(|| format!("host: cannot read {path:?}"))?;
         // Its warnings were told when it was created.
-        crate::bundle::known(&text, "config.json", drop)
+        crate::bundle::known(&self.text_of_config()?, CONFIG, drop)
+    }
+
+    /// Of the configuration only the hooks: most of the time that it takes to read goes into the rest.
+    pub(crate) fn hooks(&self) -> anyhow::Result<Hooks> {
+        #[derive(Deserialize)]
+        struct OfHooks {
+            hooks: Option<Hooks>,
+        }
+        let config: OfHooks = serde_json::from_slice(&self.text_of_config()?)?;
+        Ok(config.hooks.unwrap_or_default())
+    }
+
+    fn text_of_config(&self) -> anyhow::Result<Vec<u8>> {
+        let path = self.0.join(CONFIG);
+        fs::read(&path).with_context(|| format!("host: cannot read {path:?}"))
     }
 
     /// A file of its supervisor's, new.

@@ -1,5 +1,6 @@
 //! What of the machine a plan depends on.
 
+use palisade_process::kernel_file;
 use std::fs;
 
 /// As far as a container cares.
@@ -15,7 +16,7 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     pub(crate) fn probe() -> Self {
-        let yes = |path: &str| fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
+        let yes = |path: &str| kernel_file::text(path).is_ok_and(|text| text.starts_with('Y'));
         Self {
             is_initial_root: is_initial_root(),
             landlock_abi: palisade_process::container::landlock_abi(),
@@ -27,7 +28,7 @@ impl Surroundings {
 
 /// Whether this process is root of all users.
 pub(crate) fn is_initial_root() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map = kernel_file::text("/proc/self/uid_map").unwrap_or_default();
     let whole: Vec<&str> = map.split_ascii_whitespace().collect();
     rustix::process::geteuid().is_root() && whole == ["0", "0", "4294967295"]
 }

@@ -4,7 +4,10 @@ use super::{mounts, process};
 use crate::surroundings::Surroundings;
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -89,6 +92,9 @@ pub(crate) fn known<T: DeserializeOwned>(
 /// A process of nobody in particular is root's, as with other runtimes: the specification's schema lets `user` and what is in it be
 /// left out, which the types of oci-spec do not. Where all of it is there the text stays, and with it where an error is.
 fn with_user(text: &[u8]) -> anyhow::Result<Cow<'_, [u8]>> {
+    if !may_lack_user(text) {
+        return Ok(Cow::Borrowed(text));
+    }
     let mut value: Value = serde_json::from_slice(text)?;
     let process = match value.get("process") {
         Some(_) => &mut value["process"],
@@ -105,6 +111,33 @@ fn with_user(text: &[u8]) -> anyhow::Result<Cow<'_, [u8]>> {
         process["user"][name] = 0.into();
     }
     Ok(Cow::Owned(serde_json::to_vec(&value)?))
+}
+
+/// Whether some of it is not there, as far as can be told without keeping anything of the text: most have it all.
+fn may_lack_user(text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Ids {
+        uid: Option<IgnoredAny>,
+        gid: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Process {
+        user: Option<Ids>,
+    }
+    /// A configuration, or a process by itself.
+    #[derive(Deserialize)]
+    struct Either {
+        process: Option<Process>,
+        user: Option<Ids>,
+    }
+    let Ok(either) = serde_json::from_slice::<Either>(text) else {
+        return true;
+    };
+    let user = match either.process {
+        Some(process) => process.user,
+        None => either.user,
+    };
+    user.is_none_or(|ids| ids.uid.is_none() || ids.gid.is_none())
 }
 
 /// As it is written: serde_ignored puts a `?` for each field that may be missing.

@@ -9,6 +9,7 @@ use oci_spec::runtime::{
 };
 use palisade_process::{
     container::{self, CAPABILITIES, Credentials, Namespace, Namespaces},
+    kernel_file,
     seccomp::{attendant as seccomp_of_attendant, container as own_filter},
 };
 use std::{
@@ -29,7 +30,7 @@ fn bits(names: Option<&Capabilities>) -> u64 {
 /// Of what is asked for, what this process has not and so cannot give.
 pub(super) fn lacking(process: &Process) -> Option<String> {
     let asked = bits(process.capabilities().as_ref()?.permitted().as_ref());
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = kernel_file::text("/proc/self/status").ok()?;
     let own = status
         .lines()
         .find_map(|line| line.strip_prefix("CapPrm:"))?;

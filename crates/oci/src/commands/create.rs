@@ -14,7 +14,7 @@ use crate::{
 use anyhow::{Context, bail};
 use oci_spec::runtime::Spec;
 use palisade_process::container::{
-    self, Created, Creator, Given, Identity, Namespace, Network, Plan, Supervisor,
+    self, Begun, Created, Creator, Given, Identity, Namespace, Network, Plan, Supervisor,
 };
 use rustix::fs::{Mode, OFlags};
 use std::{
@@ -187,6 +187,7 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
             kept: kept.clone(),
         };
         folder.write(&state)?;
+        let begun = Begun::of(&planned)?;
         // What systemd makes it makes around a process.
         if groups.unit.is_none() {
             groups.make(linux.resources().as_ref(), lenient)?;
@@ -200,7 +201,7 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         state.has_hosts_network = !planned.namespaces.has(Namespace::Network);
         let channel = supervisor.as_ref().map(Supervisor::channel);
         let passed = (channel, code.as_ref());
-        let created = make(&bundle, &planned, asked, passed, &state, lenient)?;
+        let created = make(begun, &bundle, &planned, asked, passed, &state, lenient)?;
         state.init = Identity::of(created.pid);
         state.keeper = Identity::of(created.keeper);
         folder.write(&state)?;
@@ -272,6 +273,7 @@ fn console_socket(asked: &Asked<'_>, terminal: bool) -> anyhow::Result<Option<Ow
 }
 
 fn make(
+    begun: Begun,
     bundle: &Bundle,
     plan: &Plan,
     asked: &Asked<'_>,
@@ -301,7 +303,7 @@ fn make(
         bundle,
         lenient,
     };
-    Ok(container::create(plan, given, &mut engine)?)
+    Ok(container::create(begun, plan, given, &mut engine)?)
 }
 
 /// The three streams and what else the program finds open, machine code of WebAssembly last. With a terminal none of them is this

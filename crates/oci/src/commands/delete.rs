@@ -78,17 +78,14 @@ fn told(denial: &serde_json::Value) -> String {
 
 pub(super) fn delete(folder: &Folder, state: &State, log: &Log) -> anyhow::Result<()> {
     state.groups.remove()?;
-    let config = folder.config();
+    let hooks = folder.hooks();
     for denial in report::denied(folder) {
         log.warning(&told(&denial));
     }
     folder.remove()?;
-    let Ok(config) = config else { return Ok(()) };
-    let after = config
-        .hooks()
-        .as_ref()
-        .and_then(|hooks| hooks.poststop().as_ref());
+    let Ok(hooks) = hooks else { return Ok(()) };
     let document = state.document("stopped", None);
+    let after = hooks.poststop().as_ref();
     hooks::run_all("poststop", after, &document, &state.bundle, log);
     Ok(())
 }

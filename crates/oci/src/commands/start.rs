@@ -25,12 +25,9 @@ pub(super) fn run(global: &Global, id: &str, log: &Log) -> anyhow::Result<()> {
 pub(super) fn start(folder: &Folder, state: &State, log: &Log) -> anyhow::Result<()> {
     let keeper = state.keeper.context("host: the container is being made")?;
     container::start(keeper.pid, &|| keeper.runs())?;
-    let config = folder.config()?;
-    let after = config
-        .hooks()
-        .as_ref()
-        .and_then(|hooks| hooks.poststart().as_ref());
+    let hooks = folder.hooks()?;
     let document = state.document("running", state.pid());
+    let after = hooks.poststart().as_ref();
     hooks::run_all("poststart", after, &document, &state.bundle, log);
     Ok(())
 }

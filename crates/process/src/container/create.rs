@@ -78,7 +78,46 @@ pub struct Created {
     pub terminal: Option<OwnedFd>,
 }
 
-/// Creates it.
+/// A container whose first process is being made in its namespaces. That takes as long as making its control groups does, and can be
+/// done meanwhile.
+#[derive(Debug)]
+pub struct Begun(Option<Beginning>);
+
+impl Begun {
+    /// Begins it. Dropped, it ends again.
+    ///
+    /// # Errors
+    ///
+    /// When there can be no keeper, or a namespace to be joined is not there.
+    pub fn of(plan: &Plan) -> Result<Self, ContainerError> {
+        let mut flags = 0;
+        if !plan.namespaces.owns(Namespace::Pid) {
+            flags |= container::SHARED_PROCESSES;
+        }
+        let joins_network = plan.namespaces.has(Namespace::Network)
+            && !plan.namespaces.owns(Namespace::Network)
+            && plan.namespaces.owns(Namespace::User);
+        if joins_network && mounts_sysfs(plan) {
+            flags |= container::WITH_SYSFS;
+        }
+        let joined = plan.namespaces.open_joined()?;
+        Beginning::of(&plan.namespaces, joined, flags).map(|beginning| Self(Some(beginning)))
+    }
+
+    fn first(mut self) -> Result<First, ContainerError> {
+        let beginning = self.0.take().ok_or(ContainerError::Gone)?;
+        beginning.first()
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        // Only one that is there can be ended and waited for.
+        drop(self.0.take().map(Beginning::first));
+    }
+}
+
+/// Creates what was begun by the same plan.
 ///
 /// The keeper and the first process become children of whoever this process's parent or subreaper is when it ends.
 ///
@@ -86,21 +125,13 @@ pub struct Created {
 ///
 /// When a step fails. Nothing of the container is left then.
 pub fn create(
+    begun: Begun,
     plan: &Plan,
     given: Given<'_>,
     creator: &mut dyn Creator,
 ) -> Result<Created, ContainerError> {
-    let mut flags = 0;
-    if !plan.namespaces.owns(Namespace::Pid) {
-        flags |= container::SHARED_PROCESSES;
-    }
-    let joins_network = plan.namespaces.has(Namespace::Network)
-        && !plan.namespaces.owns(Namespace::Network)
-        && plan.namespaces.owns(Namespace::User);
-    if joins_network && mounts_sysfs(plan) {
-        flags |= container::WITH_SYSFS;
-    }
-    let first = First::make(&plan.namespaces, flags)?;
+    let first = begun.first()?;
+    plan.namespaces.map(first.pid)?;
     creator
         .on_first(first.pid)
         .map_err(ContainerError::Paused)?;
@@ -175,24 +206,23 @@ pub(super) struct First {
     keeper: Option<Spawned>,
 }
 
-impl First {
-    pub(super) fn make(namespaces: &Namespaces, flags: u64) -> Result<Self, ContainerError> {
-        let program =
-            keeper::memory_file(sys::CONTAINER_KEEPER).map_err(KeeperError::CreateProgram)?;
-        let joined = namespaces.open_joined()?;
-        Self::make_in(program, namespaces, joined, flags)
-    }
+/// One that its keeper is making. The order is that in which they go: without its socket the keeper ends, which is waited for then.
+#[derive(Debug)]
+struct Beginning {
+    control: OwnedFd,
+    channel: OwnedFd,
+    inits_end: OwnedFd,
+    keeper: Spawned,
+}
 
-    fn make_in(
-        program: OwnedFd,
+impl Beginning {
+    fn of(
         namespaces: &Namespaces,
         joined: Vec<(u64, OwnedFd)>,
         flags: u64,
     ) -> Result<Self, ContainerError> {
-        let (control, process) = keeper::spawn(program)?;
-        // In this order, so that a failure first lets go of the socket, which ends the keeper, and then waits for its end.
-        let process = process;
-        let control = control;
+        let program =
+            keeper::memory_file(sys::CONTAINER_KEEPER).map_err(KeeperError::CreateProgram)?;
         let (channel, inits_end) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -200,6 +230,13 @@ impl First {
             None,
         )
         .map_err(ContainerError::Talk)?;
+        let (control, keeper) = keeper::spawn(program)?;
+        let beginning = Self {
+            control,
+            channel,
+            inits_end,
+            keeper,
+        };
         let made = namespaces.made.iter().map(|kind| kind.flag());
         // What the groups are seen as is made once they are joined.
         let made = made
@@ -212,13 +249,19 @@ impl First {
             "the order of the words"
         );
         words.extend(joined.iter().map(|(kind, _)| kind));
-        let fds: Vec<_> = [inits_end.as_fd()]
+        let fds: Vec<_> = [beginning.inits_end.as_fd()]
             .into_iter()
             .chain(joined.iter().map(|(_, namespace)| namespace.as_fd()))
             .collect();
-        send(&control, &record_bytes(container::CREATE, &words), &fds)?;
-        process.confirm().map_err(KeeperError::Start)?;
-        let heard = receive_record(control.as_fd()).map_err(ContainerError::Talk)?;
+        let order = record_bytes(container::CREATE, &words);
+        send(&beginning.control, &order, &fds)?;
+        Ok(beginning)
+    }
+
+    /// Waits until it is there.
+    fn first(self) -> Result<First, ContainerError> {
+        self.keeper.confirm().map_err(KeeperError::Start)?;
+        let heard = receive_record(self.control.as_fd()).map_err(ContainerError::Talk)?;
         let Some((record, mut fds)) = heard else {
             return Err(ContainerError::Keeper(KeeperError::Gone));
         };
@@ -228,7 +271,6 @@ impl First {
         else {
             return Err(failure(&record, None, None));
         };
-        drop(inits_end);
         let [pid, stage, ..] = record.words;
         // The process that made it has gone by now, or will at once.
         if let Some(stage) = Pid::from_raw(stage as i32) {
@@ -236,22 +278,20 @@ impl First {
                 rustix::process::waitpid(Some(stage), WaitOptions::empty())
             });
         }
-        let first = Self {
+        Ok(First {
             pid: pid as u32,
             pidfd,
-            channel,
-            control,
-            keeper: Some(process),
-        };
-        namespaces.map(first.pid)?;
-        Ok(first)
+            channel: self.channel,
+            control: self.control,
+            keeper: Some(self.keeper),
+        })
     }
+}
 
+impl First {
     /// One that enters the namespaces of a container which is there.
     pub(super) fn enter(joined: Vec<(u64, OwnedFd)>) -> Result<Self, ContainerError> {
-        let program =
-            keeper::memory_file(sys::CONTAINER_KEEPER).map_err(KeeperError::CreateProgram)?;
-        Self::make_in(program, &Namespaces::default(), joined, container::ENTRANT)
+        Beginning::of(&Namespaces::default(), joined, container::ENTRANT)?.first()
     }
 
     /// What is done from outside for one that has a user namespace.

@@ -24,7 +24,7 @@ mod status;
 mod supervisor;
 
 pub use crate::wire::container::Step as FailedStep;
-pub use create::{Created, Creator, Given, create};
+pub use create::{Begun, Created, Creator, Given, create};
 pub use enter::{Entered, enter};
 pub use error::ContainerError;
 pub use namespaces::{IdRange, Namespace, Namespaces};
