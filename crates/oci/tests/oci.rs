@@ -14,4 +14,5 @@ mod oci {
     mod refusals;
     mod terminal;
     mod wasm;
+    mod watch;
 }

@@ -31,6 +31,7 @@ pub mod boundary;
 mod budget;
 mod call;
 mod caller;
+pub(crate) mod denials;
 mod ends;
 mod files;
 mod guest;
@@ -44,6 +45,7 @@ mod observe;
 mod parked;
 mod pending;
 mod proxy;
+pub(crate) mod refusals;
 mod repeated;
 mod request;
 mod room;
@@ -86,6 +88,7 @@ use palisade_wall::{
     journal::{Entry, Journal, Judgement},
 };
 use pending::{LOOK_AGAIN, Pending};
+use refusals::Refusals;
 use repeated::Repeated;
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
@@ -192,6 +195,8 @@ pub(crate) struct Prepared {
     names: Option<(Arc<RemoteResolver>, Asked)>,
     proxy: Option<proxy::Prepared>,
     landlock_abi: Option<u32>,
+    /// What filters refuse is left to the broker, too.
+    refusals: Option<Arc<Refusals>>,
 }
 
 /// Answers the calls of one domain until nothing runs there any more.
@@ -214,6 +219,8 @@ struct Shared {
     observations: Arc<Observations>,
     /// Files that are asked for are told here, too.
     journal: Option<Arc<Journal>>,
+    /// What filters refuse, where that is left to the broker.
+    refusals: Option<Arc<Refusals>>,
     /// Where the guest finds names below a wildcard.
     proxy: Option<Arc<proxy::Served>>,
     /// What no grant covers is asked about.
@@ -297,7 +304,14 @@ impl Prepared {
             journal,
             names,
             landlock_abi,
+            refusals: None,
         })
+    }
+
+    /// What filters refuse is left to the broker, and refused there.
+    pub(crate) fn refusing(mut self, refusals: Option<Refusals>) -> Self {
+        self.refusals = refusals.map(Arc::new);
+        self
     }
 
     /// Has names looked up from now on, and the proxy served where it has a process. While the domain is
@@ -368,6 +382,7 @@ impl Prepared {
             gate: self.gate,
             observations: self.observations,
             journal: self.journal,
+            refusals: self.refusals,
             proxy,
             asking,
             performer: Arc::new(Performer::new(Arc::clone(socket), &callers, layout)),
@@ -432,6 +447,7 @@ impl Broker {
             gate: Arc::clone(&shared.gate),
             observations: Arc::clone(&shared.observations),
             journal: shared.journal.clone(),
+            refusals: shared.refusals.clone(),
             proxy: shared.proxy.clone(),
             asking: None,
             performer: Arc::clone(&shared.performer),
@@ -786,9 +802,19 @@ impl Answers {
 
     fn answer(&mut self, call: &Notification) {
         let listener = self.shared.listener.as_fd();
+        if let Some(errno) = self.refusal(call) {
+            // It fails only if nobody waits any more.
+            let _ = notify::answer(listener, call.id, Err(errno));
+            return;
+        }
         if !self.shared.repeated.takes(listener, call) {
             self.decide(call, Vec::new());
         }
+    }
+
+    fn refusal(&self, call: &Notification) -> Option<Errno> {
+        let who = || guest::identify(&self.shared.maker, call.thread);
+        self.shared.refusals.as_ref()?.refuse(call, who)
     }
 
     /// With what somebody has allowed this call.

@@ -12,5 +12,5 @@ mod seccomp;
 pub(crate) use load::{Bundle, known, load};
 pub(crate) use mounts::MOUNT_OPTIONS;
 pub(crate) use plan::{Making, plan};
-pub(crate) use process::{attendant, candidates, check_rights, of_process};
+pub(crate) use process::{attendant, candidates, check_rights, of_process, refusals};
 pub(crate) use seccomp::{ACTIONS, ARCHITECTURES, OPERATORS};

@@ -10,7 +10,9 @@ use oci_spec::runtime::{
 use palisade_process::{
     container::{self, CAPABILITIES, Credentials, Namespace, Namespaces},
     kernel_file,
-    seccomp::{attendant as seccomp_of_attendant, container as own_filter},
+    seccomp::{
+        CompileError, Filter, attendant as seccomp_of_attendant, container as own_filter, watched,
+    },
 };
 use std::{
     collections::HashSet,
@@ -116,7 +118,7 @@ pub(crate) fn of_process(
         credentials,
         limits: limits(process, &kept.limits)?,
         // Palisade's own is the last.
-        asks: kept.broker.as_ref().and(filters.len().checked_sub(1)),
+        asks: filters.len().checked_sub(1).filter(|_| kept.asks()),
         filters,
         landlock: landlock(namespaces, surroundings),
         labels: labels(process, surroundings)?,
@@ -162,20 +164,47 @@ fn filters(
     credentials: &Credentials,
     kept: &Kept,
 ) -> anyhow::Result<Vec<(Vec<u8>, u32)>> {
-    let mut filters = engines_filter(spec)?;
-    if !kept.without_own_filter {
-        let decides = kept.broker.as_ref().map(|broker| broker.decides);
-        filters.push((own_filter(credentials.bounding, decides).program()?, 0));
+    let engines = engines_filter(spec)?;
+    let own = || {
+        own_filter(
+            credentials.bounding,
+            kept.broker.as_ref().map(|broker| broker.decides),
+        )
+    };
+    if kept.watches_calls {
+        let flags = engines.as_ref().map_or(0, |(_, flags)| *flags);
+        let engines = engines.map(|(filter, _)| filter);
+        return Ok(vec![(watched(&own(), engines.as_ref()).program()?, flags)]);
     }
-    Ok(filters)
+    let engines = engines.into_iter();
+    let own = (!kept.without_own_filter).then(|| (own(), 0));
+    let all = engines
+        .chain(own)
+        .map(|(filter, flags)| Ok((filter.program()?, flags)));
+    all.collect()
 }
 
-/// None, or one.
-fn engines_filter(spec: &Spec) -> anyhow::Result<Vec<(Vec<u8>, u32)>> {
+/// The filters whose refusals are told of.
+pub(crate) fn refusals(
+    spec: &Spec,
+    process: &container::Process,
+    kept: &Kept,
+) -> anyhow::Result<Option<container::Filters>> {
+    if !kept.watches_calls {
+        return Ok(None);
+    }
+    let decides = kept.broker.as_ref().map(|broker| broker.decides);
+    Ok(Some(container::Filters {
+        own: own_filter(process.credentials.bounding, decides),
+        engines: engines_filter(spec)?.map(|(filter, _)| filter),
+    }))
+}
+
+/// With the flags that it is loaded with.
+fn engines_filter(spec: &Spec) -> anyhow::Result<Option<(Filter, u32)>> {
     let linux = spec.linux().as_ref();
     let asked = linux.and_then(|linux| linux.seccomp().as_ref());
-    let program = asked.map(seccomp::program).transpose()?;
-    Ok(program.into_iter().collect())
+    asked.map(seccomp::filter).transpose()
 }
 
 /// Of sockets in the host's network nobody may ask what takes these there: they would be the host's to change.
@@ -254,15 +283,18 @@ pub(crate) fn attendant(
     let mut credentials = process.credentials.clone();
     credentials.bounding |= BECOMES;
     credentials.permitted = credentials.bounding;
-    let mut filters = engines_filter(spec)?;
-    filters.push((seccomp_of_attendant(credentials.bounding).program()?, 0));
+    let own = (seccomp_of_attendant(credentials.bounding), 0);
+    let filters = engines_filter(spec)?.into_iter().chain([own]);
+    let filters: Result<Vec<_>, _> = filters
+        .map(|(filter, flags)| Ok::<_, CompileError>((filter.program()?, flags)))
+        .collect();
     let labels = process
         .labels
         .iter()
         .map(|(file, text)| at_once(file, text));
     Ok(container::Process {
         credentials,
-        filters,
+        filters: filters?,
         labels: labels.collect(),
         without_proc: process.without_proc,
         ..container::Process::default()

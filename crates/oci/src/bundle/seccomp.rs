@@ -35,8 +35,8 @@ const RET_TRAP: u32 = 0x0003_0000;
 const RET_TRACE: u32 = 0x7ff0_0000;
 const RET_LOG: u32 = 0x7ffc_0000;
 
-/// The program and the flags that it is loaded with; nothing where nothing is asked for.
-pub(super) fn program(seccomp: &LinuxSeccomp) -> anyhow::Result<(Vec<u8>, u32)> {
+/// The filter and the flags that it is loaded with.
+pub(super) fn filter(seccomp: &LinuxSeccomp) -> anyhow::Result<(Filter, u32)> {
     if seccomp.listener_path().is_some() {
         bail!(
             "policy: linux.seccomp.listenerPath is not supported: docs/containers.md has what is"
@@ -69,7 +69,7 @@ pub(super) fn program(seccomp: &LinuxSeccomp) -> anyhow::Result<(Vec<u8>, u32)> 
         // One that says the same of all calls is still a filter.
         filter.set(call_number("read").unwrap_or(0), otherwise);
     }
-    Ok((filter.program()?, flags(seccomp)))
+    Ok((filter, flags(seccomp)))
 }
 
 fn flags(seccomp: &LinuxSeccomp) -> u32 {
@@ -113,7 +113,7 @@ fn rule(
             Some(arguments) => cases.extend(conditions(arguments)?.map(|tests| (tests, action))),
         }
     }
-    cases.sort_by_key(|(_, action)| leniency(*action));
+    cases.sort_by_key(|(_, action)| action.leniency());
     let mut check = Check::otherwise(otherwise);
     for (tests, action) in cases {
         match tests {
@@ -127,20 +127,6 @@ fn rule(
         }
     }
     Ok((!entries.is_empty()).then(|| check.into()))
-}
-
-/// In the kernel's own order of what a filter returns (seccomp(2)).
-fn leniency(action: Action) -> u8 {
-    match action {
-        Action::Kill => 0,
-        Action::Other(RET_KILL_THREAD) => 1,
-        Action::Other(value) if value & 0xffff_0000 == RET_TRAP => 2,
-        Action::Errno(_) => 3,
-        Action::Notify | Action::Look => 4,
-        Action::Other(value) if value & 0xffff_0000 == RET_TRACE => 5,
-        Action::Other(_) => 6,
-        Action::Allow => 7,
-    }
 }
 
 /// Conditions on different arguments must all hold; of several on one argument, one (libseccomp has no other way to say it).

@@ -163,13 +163,14 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         folder.keep_config(&bundle.text)?;
         // Before there is anything that would be left.
         groups.claim()?;
-        let supervisor = match network {
-            Some(network) => Some(begin_supervisor(spec, &planned, network, &folder)?),
-            None => None,
+        let supervisor = match kept.asks() {
+            true => Some(begin_supervisor(spec, &planned, network, &kept, &folder)?),
+            false => None,
         };
+        kept.supervisor =
+            (supervisor.as_ref()).and_then(|supervisor| Identity::of(supervisor.pid()));
         if let (Some(supervisor), Some(broker)) = (&supervisor, &mut kept.broker) {
             broker.environment = supervisor.environment().to_vec();
-            broker.supervisor = Identity::of(supervisor.pid());
             broker.has_users = planned.namespaces.has(Namespace::User);
         }
         let root = spec.root().as_ref().context("policy: there is no root")?;
@@ -221,21 +222,25 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
     made
 }
 
-/// Who answers the container's calls on the network.
+/// Who answers what the container's filters leave to it.
 fn begin_supervisor(
     spec: &Spec,
     plan: &Plan,
-    network: Network,
+    network: Option<Network>,
+    kept: &policy::Kept,
     folder: &Folder,
 ) -> anyhow::Result<Supervisor> {
     const FOR_ALL: u32 = 0o644;
     const FOR_OWNER: u32 = 0o600;
     /// The kernel's default (cpu.cfs_period_us).
     const PERIOD_US: u64 = 100_000;
-    let head = policy::hosts_head(spec);
-    let names = network.hosts_file().unwrap_or_default();
-    let hosts = folder.new_file(policy::HOSTS, &format!("{head}{names}"), FOR_ALL)?;
-    if let Some(text) = network.resolver_file() {
+    let hosts = network.as_ref().map(|network| {
+        let head = policy::hosts_head(spec);
+        let names = network.hosts_file().unwrap_or_default();
+        let hosts = folder.new_file(policy::HOSTS, &format!("{head}{names}"), FOR_ALL)?;
+        anyhow::Ok((hosts, head))
+    });
+    if let Some(text) = network.as_ref().and_then(Network::resolver_file) {
         folder.new_file(policy::RESOLVER, &text, FOR_ALL)?;
     }
     let resources = spec
@@ -251,8 +256,9 @@ fn begin_supervisor(
         memory_bytes: memory
             .and_then(|bytes| u64::try_from(bytes).ok())
             .filter(|bytes| *bytes > 0),
-        hosts: Some((hosts, head)),
-        denials: Some(folder.new_file(DENIALS, "", FOR_OWNER)?),
+        hosts: hosts.transpose()?,
+        denials: folder.new_file(DENIALS, "", FOR_OWNER)?,
+        refusals: bundle::refusals(spec, &plan.process, kept)?,
         attendant: bundle::attendant(spec, &plan.process)?,
         network,
     })?;

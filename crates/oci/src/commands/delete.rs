@@ -64,14 +64,18 @@ fn told(denial: &serde_json::Value) -> String {
     }
     let text = |key: &str| denial[key].as_str().unwrap_or("?").to_owned();
     let program = denial["process"]["name"].as_str().unwrap_or("?");
-    let advice = match denial["annotation"].as_str() {
-        Some(annotation) => format!("; the annotation {annotation} would allow it"),
-        None => String::new(),
+    let advice = match (denial["annotation"].as_str(), denial["flags"].as_str()) {
+        (Some(annotation), _) => format!("; the annotation {annotation} would allow it"),
+        (None, Some(flags)) => format!("; {flags} would allow it"),
+        (None, None) => String::new(),
+    };
+    let target = match denial["target"].as_str() {
+        None | Some("") => String::new(),
+        Some(target) => format!(" {target}"),
     };
     format!(
-        "guest: {program}: {} {} was denied: {}{advice}",
+        "guest: {program}: {}{target} was denied: {}{advice}",
         text("call"),
-        text("target"),
         text("reason")
     )
 }

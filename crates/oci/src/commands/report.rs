@@ -37,9 +37,7 @@ pub(super) fn run(global: &Global, id: &str) -> anyhow::Result<()> {
 
 fn network(state: &State) -> Option<Value> {
     let broker = state.kept.broker.as_ref()?;
-    let is_answered = broker
-        .supervisor
-        .is_some_and(|supervisor| supervisor.runs());
+    let is_answered = state.kept.is_answered();
     let actual = match is_answered {
         true => "a supervisor answers",
         false => "nobody answers: nothing is reached",
@@ -48,16 +46,21 @@ fn network(state: &State) -> Option<Value> {
     Some(row("network", broker.granted.clone(), actual, mechanism))
 }
 
-/// Each with what would have allowed it, as an annotation.
+/// Each with what would have allowed it: as an engine's flags, and where it is one as an annotation.
 pub(super) fn denied(folder: &Folder) -> Vec<Value> {
     let with_annotation = |mut denial: Value| {
-        let grant = denial["grant"].as_str().unwrap_or_default();
+        let grant = denial["grant"].as_str().unwrap_or_default().to_owned();
         let annotation = match grant.split_once(' ') {
             Some(("--connect", place)) => Some(format!("palisade.connect={place}")),
             Some(("--listen", place)) => Some(format!("palisade.listen={place}")),
             _ => None,
         };
+        let flags = annotation
+            .as_ref()
+            .map(|annotation| format!("--annotation {annotation}"));
+        let flags = flags.or_else(|| Some(grant).filter(|grant| !grant.is_empty()));
         denial["annotation"] = annotation.into();
+        denial["flags"] = flags.into();
         denial
     };
     folder.denials().into_iter().map(with_annotation).collect()
@@ -156,7 +159,11 @@ fn process(spec: &Spec, program: u32, kept: &Kept) -> anyhow::Result<Vec<Value>>
         .linux()
         .as_ref()
         .is_some_and(|linux| linux.seccomp().is_some());
-    let filters = u32::from(engines) + u32::from(!without_own);
+    // Where calls are watched all that is asked for is in one.
+    let filters = match kept.watches_calls {
+        true => 1,
+        false => u32::from(engines) + u32::from(!without_own),
+    };
     let has_filter = line("Seccomp") == "2";
     Ok(vec![
         row(
@@ -188,6 +195,20 @@ fn process(spec: &Spec, program: u32, kept: &Kept) -> anyhow::Result<Vec<Value>>
                 (true, Err(_)) => "filters".to_owned(),
             },
             "seccomp(2), the stricter of all",
+        ),
+        row(
+            "refused calls",
+            if kept.watches_calls {
+                "told of"
+            } else {
+                "not told of"
+            },
+            match (kept.watches_calls, kept.is_answered()) {
+                (false, _) => "refused by the filters",
+                (true, true) => "refused by a supervisor",
+                (true, false) => "nobody answers: they fail",
+            },
+            "seccomp_unotify(2)",
         ),
         row(
             "user",

@@ -38,13 +38,16 @@ const CONNECT: &str = "palisade.connect";
 const LISTEN: &str = "palisade.listen";
 /// The name of a policy file.
 const POLICY: &str = "palisade.policy";
+/// `calls` has calls told of that the filters refuse.
+const WATCH: &str = "palisade.watch";
 
-const ALL: [&str; 5] = [SECCOMP, NETWORK, CONNECT, LISTEN, POLICY];
+const ALL: [&str; 6] = [SECCOMP, NETWORK, CONNECT, LISTEN, POLICY, WATCH];
 
 /// What they ask for.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Asked {
     without_own_filter: bool,
+    watches_calls: bool,
     grants: Option<Grants>,
     limits: Limits,
 }
@@ -61,6 +64,12 @@ pub(crate) struct Kept {
     /// Without palisade's own filter.
     #[serde(default)]
     pub(crate) without_own_filter: bool,
+    /// What the filters refuse is left to the supervisor, which refuses it and tells of it.
+    #[serde(default)]
+    pub(crate) watches_calls: bool,
+    /// Who answers what the filters leave to it.
+    #[serde(default)]
+    pub(crate) supervisor: Option<Identity>,
     /// Resources of setrlimit(2) that a policy limits, and to what.
     #[serde(default)]
     pub(crate) limits: Vec<(u32, u64)>,
@@ -78,12 +87,22 @@ pub(crate) struct Broker {
     pub(crate) granted: Vec<String>,
     /// The container is in a user namespace.
     pub(crate) has_users: bool,
-    /// Who answers.
-    pub(crate) supervisor: Option<Identity>,
     /// Variables that tell of its proxy.
     pub(crate) environment: Vec<String>,
     /// Files of the supervisor's, and what they are in the container.
     pub(crate) files: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Kept {
+    /// A filter leaves calls to a supervisor.
+    pub(crate) fn asks(&self) -> bool {
+        self.broker.is_some() || self.watches_calls
+    }
+
+    /// It is there.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.supervisor.is_some_and(|supervisor| supervisor.runs())
+    }
 }
 
 impl Asked {
@@ -126,8 +145,14 @@ impl Asked {
                 "policy: the annotation {NETWORK} is {other:?}, neither \"engine\" nor \"broker\""
             ),
         };
+        let watches_calls = match value(WATCH) {
+            None => false,
+            Some("calls") => true,
+            Some(other) => bail!("policy: the annotation {WATCH} is {other:?}, and not \"calls\""),
+        };
         let mut asked = Self {
             without_own_filter,
+            watches_calls,
             ..Self::default()
         };
         let grants = Grants {
@@ -141,6 +166,7 @@ impl Asked {
         used.extend(value(CONNECT).map(|_| CONNECT));
         used.extend(value(LISTEN).map(|_| LISTEN));
         used.extend(value(POLICY).map(|_| POLICY));
+        used.extend(watches_calls.then_some(WATCH));
         if used.is_empty() {
             return Ok(asked);
         }
@@ -176,6 +202,9 @@ impl Asked {
                 "policy: {SECCOMP}=engine takes the filter away that leaves calls to the broker of {NETWORK}"
             );
         }
+        if watches_calls && without_own_filter {
+            bail!("policy: {WATCH} takes palisade's own filter, which {SECCOMP}=engine takes away");
+        }
         Ok(asked)
     }
 
@@ -193,12 +222,13 @@ impl Asked {
     pub(crate) fn kept(&self, network: Option<&Network>, folder: &Path) -> Kept {
         Kept {
             without_own_filter: self.without_own_filter,
+            watches_calls: self.watches_calls,
+            supervisor: None,
             limits: limits::of_processes(&self.limits),
             broker: network.map(|network| Broker {
                 decides: host_network(network),
                 granted: network.to_string().lines().map(str::to_owned).collect(),
                 has_users: false,
-                supervisor: None,
                 environment: Vec::new(),
                 files: files(network, folder),
             }),
@@ -264,6 +294,7 @@ mod tests {
             (CONNECT, "tcp://127.0.0.1:1"),
             (LISTEN, "tcp://127.0.0.1:1"),
             (POLICY, "any"),
+            (WATCH, "calls"),
         ] {
             let refused = asked(&[annotation], &[]).unwrap_err();
             assert!(refused.contains("containers.toml"), "{refused}");
@@ -286,6 +317,14 @@ mod tests {
         assert_eq!(nothing.grants, Some(Grants::default()));
         let both = asked(&[(NETWORK, "broker"), (SECCOMP, "engine")], &allowed);
         assert!(both.is_err());
+    }
+
+    #[test]
+    fn what_is_told_of_takes_a_filter() {
+        let allowed = [WATCH, SECCOMP];
+        assert!(asked(&[(WATCH, "calls")], &allowed).unwrap().watches_calls);
+        assert!(asked(&[(WATCH, "files")], &allowed).is_err());
+        assert!(asked(&[(WATCH, "calls"), (SECCOMP, "engine")], &allowed).is_err());
     }
 
     #[test]

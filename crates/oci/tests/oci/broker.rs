@@ -9,12 +9,13 @@ use std::{
     thread,
 };
 
-const ALL: [&str; 5] = [
+const ALL: [&str; 6] = [
     "palisade.network",
     "palisade.connect",
     "palisade.listen",
     "palisade.policy",
     "palisade.seccomp",
+    "palisade.watch",
 ];
 
 /// A server of the host's that says hello to so many, and its port.
@@ -30,7 +31,7 @@ fn server(times: usize) -> u16 {
 }
 
 /// A bundle that runs this program of Python's, and what the program has for help.
-fn bundle(user: User, program: &str, annotations: Value) -> Bundle {
+pub(crate) fn bundle(user: User, program: &str, annotations: Value) -> Bundle {
     const HELP: &str = r#"
 import errno, os, socket, struct, sys, threading
 def tcp(port, address="127.0.0.1"):
@@ -54,7 +55,7 @@ fn granted(port: u16) -> Value {
     json!({ "palisade.network": "broker", "palisade.connect": format!("tcp://127.0.0.1:{port}") })
 }
 
-fn lines(outcome: Outcome) -> Vec<String> {
+pub(crate) fn lines(outcome: Outcome) -> Vec<String> {
     let text = outcome.succeeded();
     text.lines().map(str::to_owned).collect()
 }
@@ -370,7 +371,7 @@ fn a_container_ends_with_its_supervisor_and_with_its_attendant() {
 
 /// Ends the process of this name that has something to do with this bundle: its supervisor is an image of the bundle's own copy
 /// of the runtime, its attendant is in the container's pid namespace.
-fn end_one_of(bundle: &Bundle, name: &str) {
+pub(crate) fn end_one_of(bundle: &Bundle, name: &str) {
     let own = fs::canonicalize(bundle.path().join("palisade-oci")).unwrap();
     let namespace = fs::read_link(format!("/proc/{}/ns/pid", bundle.pid()));
     let is_it = |pid: &str| {

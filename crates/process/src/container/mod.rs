@@ -23,6 +23,7 @@ mod start;
 mod status;
 mod supervisor;
 
+pub use crate::broker::refusals::Filters;
 pub use crate::wire::container::Step as FailedStep;
 pub use create::{Begun, Created, Creator, Given, create};
 pub use enter::{Entered, enter};

@@ -1,4 +1,5 @@
-//! Who answers a container's calls on the network, where it has grants in place of a network.
+//! Who answers a container's calls: those on the network, where it has grants in place of one, and those that its filters refuse, where
+//! that is told of.
 //!
 //! ```text
 //!  keeper ◀──channel──▶ supervisor ──▶ keeper of domains ──▶ maker
@@ -12,40 +13,44 @@
 
 use super::{
     ContainerError, Process,
-    create::{First, send},
+    create::{self, send},
     encode::Encoder,
     namespaces::is_own,
 };
 use crate::{
-    broker::{Broker, Callers, Ids, Prepared, maker::Maker, verdict_on},
+    broker::{
+        Broker, Callers, Ids, Prepared,
+        denials::{Denials, observations},
+        maker::Maker,
+        refusals::{Filters, Refusals, Refuser},
+    },
     keeper::{Keeper, KeeperError},
-    lock::lock,
     parts::Parts,
     record::{receive_record, record_bytes},
     seccomp::HostNetwork,
     sys,
     wire::container::{GROUPS, LISTENER, NAMESPACES},
 };
-use palisade_network::{Network, Observation, Observations};
-use palisade_wall::journal::Entry;
+use palisade_network::Network;
 use rustix::{
     event::{PollFd, PollFlags},
     net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType},
     process::{Pid, WaitOptions},
 };
 use std::{
-    collections::BTreeSet,
     fs::File,
-    io::{self, Write as _},
+    io::{self, ErrorKind},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
-/// What a container is granted in place of a network, and what goes with it.
+/// What a supervisor answers, and what goes with it.
 #[derive(Debug)]
 pub struct Grants {
-    /// The rules.
-    pub network: Network,
+    /// What a container is granted in place of a network.
+    pub network: Option<Network>,
+    /// The filters whose refusals are told of.
+    pub refusals: Option<Filters>,
     /// What the container may have: buffers of its sockets count towards it.
     pub memory_bytes: Option<u64>,
     /// Its share of processors: answering its calls has as much beside.
@@ -53,7 +58,7 @@ pub struct Grants {
     /// Its `/etc/hosts`, which follows what names stand for, and how that begins.
     pub hosts: Option<(File, String)>,
     /// Gets a line of JSON for each thing that is denied, once.
-    pub denials: Option<File>,
+    pub denials: File,
     /// As whom its calls on local sockets are carried out for others: one who may become each of them.
     pub attendant: Process,
 }
@@ -99,7 +104,7 @@ impl Supervisor {
         .map_err(ContainerError::Talk)?;
         let files = [
             grants.hosts.as_ref().map(|(file, _)| file.as_raw_fd()),
-            grants.denials.as_ref().map(AsRawFd::as_raw_fd),
+            Some(grants.denials.as_raw_fd()),
         ];
         let kept: Vec<_> = files
             .into_iter()
@@ -182,34 +187,6 @@ fn answer(channel: &OwnedFd, answer: Result<&str, &str>) -> bool {
     rustix::net::send(channel, &bytes, SendFlags::NOSIGNAL).is_ok() && answer.is_ok()
 }
 
-/// What is denied is told once, up to a bound, and that there was more: a guest may try as much as it likes.
-fn observations(denials: Option<File>) -> Observations {
-    const MOST: usize = 256;
-    let Some(mut file) = denials else {
-        return Observations::of_refusals();
-    };
-    let told = Mutex::new(BTreeSet::new());
-    let file = Mutex::new(move |line: &str| file.write_all(line.as_bytes()));
-    let tell = move |one: &Observation| {
-        let what = (one.call.to_string(), one.target.to_string());
-        let entry = {
-            let mut told = lock(&told);
-            if one.probe || told.len() > MOST || !told.insert(what) {
-                return;
-            }
-            match told.len() > MOST {
-                true => Entry::Lost { count: 1 },
-                false => verdict_on(one),
-            }
-        };
-        if let Ok(line) = serde_json::to_string(&entry) {
-            // A disk that is full keeps nobody from what is granted.
-            let _ = (*lock(&file))(&format!("{line}\n"));
-        }
-    };
-    Observations::of_refusals().heard_by(false, tell)
-}
-
 /// Until the container is gone.
 fn serve(channel: &OwnedFd, grants: Grants) {
     // A call that nobody answers would wait for ever: the container ends with this process.
@@ -232,8 +209,8 @@ fn serve(channel: &OwnedFd, grants: Grants) {
 
 /// What the process works with.
 struct Service {
-    decides: HostNetwork,
-    prepared: Option<Prepared>,
+    network: Option<(HostNetwork, Prepared)>,
+    refusals: Option<Refusals>,
     memory_bytes: Option<u64>,
     processors: Option<f64>,
     hosts: Option<(File, String)>,
@@ -243,15 +220,23 @@ struct Service {
 impl Service {
     /// With the variables that tell of it, a line each.
     fn of(grants: Grants) -> io::Result<(Self, String)> {
-        let decides = host_network(&grants.network);
-        let told = (observations(grants.denials), None);
-        let prepared = Prepared::with(grants.network, told, sys::landlock_abi())?;
-        let environment = prepared.environment().into_iter();
+        let denials = Denials::to(grants.denials);
+        let prepare = |network: Network| {
+            let decides = host_network(&network);
+            let told = (observations(&denials), None);
+            let prepared = Prepared::with(network, told, sys::landlock_abi())?;
+            io::Result::Ok((decides, prepared))
+        };
+        let network = grants.network.map(prepare).transpose()?;
+        let environment = network
+            .iter()
+            .flat_map(|(_, prepared)| prepared.environment());
         let environment = environment.filter_map(|one| one.into_string().ok());
         let environment: Vec<_> = environment.collect();
+        let refusals = grants.refusals;
         let service = Self {
-            decides,
-            prepared: Some(prepared),
+            network,
+            refusals: refusals.map(|filters| Refusals::new(filters, Arc::clone(&denials))),
             memory_bytes: grants.memory_bytes,
             processors: grants.processors,
             hosts: grants.hosts,
@@ -285,50 +270,85 @@ impl Service {
         namespaces: Vec<(u64, OwnedFd)>,
         groups: &[OwnedFd],
     ) -> Result<Running, String> {
-        let ids = Ids::of_process(pid).map_err(|error| error.to_string())?;
+        let said = |error: io::Error| error.to_string();
+        let refusals = self.refusals.take();
+        let Some((decides, prepared)) = self.network.take() else {
+            let refusals = refusals.ok_or("it serves one container")?;
+            let keeper = Arc::new(self.keeper().map_err(|error| error.to_string())?);
+            let refuser = Refuser::new(refusals, Maker::later(&keeper), self.processors);
+            return Ok(Running {
+                answering: Answering::Refuser(refuser),
+                attendant: None,
+                _keeper: keeper,
+            });
+        };
+        let ids = Ids::of_process(pid).map_err(said)?;
         let attendant = attend(&self.attendant, namespaces, groups)?;
-        let mut prepared = self.prepared.take().ok_or("it serves one container")?;
-        let served = prepared.serve(Parts::Processes);
-        served.map_err(|error| error.to_string())?;
-        let (keeper, maker) = self.maker(groups).map_err(|error| error.to_string())?;
-        let (file, head) = self.hosts.take().unzip();
-        let head = head.unwrap_or_default();
-        let callers = Callers::of_container(
-            self.decides,
-            (self.memory_bytes, self.processors),
-            head,
-            ids,
-        );
+        let mut prepared = prepared.refusing(refusals);
+        prepared.serve(Parts::Processes).map_err(said)?;
+        let keeper = self.keeper().map_err(|error| error.to_string())?;
+        let maker = self
+            .maker(&keeper, groups)
+            .map_err(|error| error.to_string())?;
+        let (hosts, head) = self.hosts.take().unzip();
+        let limits = (self.memory_bytes, self.processors);
+        let callers = Callers::of_container(decides, limits, head.unwrap_or_default(), ids);
+        let first = First {
+            prepared,
+            hosts: hosts.map(OwnedFd::from),
+            callers,
+            maker,
+            calls: Arc::clone(&attendant.calls),
+        };
         Ok(Running {
-            first: Some((prepared, file.map(OwnedFd::from), callers, maker)),
-            broker: None,
-            attendant,
-            _keeper: keeper,
+            answering: Answering::Later(Some(Box::new(first))),
+            attendant: Some(attendant),
+            _keeper: Arc::new(keeper),
         })
     }
 
-    /// Who makes descriptors for a broker, in the container's groups where their memory is limited; and who keeps it.
-    fn maker(&self, groups: &[OwnedFd]) -> Result<(Keeper, Maker), KeeperError> {
+    fn keeper(&self) -> Result<Keeper, KeeperError> {
         let keeper = Keeper::start()?;
         keeper.confirm()?;
+        Ok(keeper)
+    }
+
+    /// Who makes descriptors for a broker, in the container's groups where their memory is limited.
+    fn maker(&self, keeper: &Keeper, groups: &[OwnedFd]) -> Result<Maker, KeeperError> {
         let tasks: Vec<_> = match self.memory_bytes {
             Some(_) => groups.iter().map(AsFd::as_fd).collect(),
             None => Vec::new(),
         };
         let asked = keeper.order_maker(None, &tasks)?;
-        let maker = Maker::ordered(asked, self.memory_bytes, !tasks.is_empty());
-        Ok((keeper, maker))
+        Ok(Maker::ordered(asked, self.memory_bytes, !tasks.is_empty()))
     }
 }
 
 /// A container whose calls are answered.
 struct Running {
-    /// What it takes to begin, until the first program does.
-    first: Option<(Prepared, Option<OwnedFd>, Callers, Maker)>,
-    broker: Option<Broker>,
-    attendant: Attendant,
+    answering: Answering,
+    /// Where there are calls on local sockets to be carried out.
+    attendant: Option<Attendant>,
     /// Ends what it made with this process.
-    _keeper: Keeper,
+    _keeper: Arc<Keeper>,
+}
+
+/// Who answers.
+enum Answering {
+    /// A broker that begins with the first program.
+    Later(Option<Box<First>>),
+    Broker(Broker),
+    Refuser(Refuser),
+}
+
+/// What it takes to begin a broker.
+struct First {
+    prepared: Prepared,
+    hosts: Option<OwnedFd>,
+    callers: Callers,
+    maker: Maker,
+    /// The way to the attendant.
+    calls: Arc<OwnedFd>,
 }
 
 /// Who carries out calls on local sockets, inside.
@@ -356,25 +376,35 @@ impl Running {
     /// Waits until the channel can be read; `false` where the container has ended, or its attendant. The namespace that this is in
     /// is not gone before somebody has waited for it.
     fn waits_for(&self, channel: &OwnedFd) -> bool {
-        let sources = [channel, &self.attendant.pidfd];
-        let mut fds = sources.map(|source| PollFd::new(source, PollFlags::IN));
+        let attendant = self.attendant.iter().map(|attendant| &attendant.pidfd);
+        let sources = [channel].into_iter().chain(attendant);
+        let mut fds: Vec<_> = sources
+            .map(|source| PollFd::new(source, PollFlags::IN))
+            .collect();
         let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
-        let has_ended = !fds[1].revents().is_empty();
-        if let Some(pid) = Pid::from_raw(self.attendant.pid as i32).filter(|_| has_ended) {
+        let has_ended = fds.get(1).is_some_and(|pidfd| !pidfd.revents().is_empty());
+        let attendant = self.attendant.as_ref().filter(|_| has_ended);
+        if let Some(pid) = attendant.and_then(|attendant| Pid::from_raw(attendant.pid as i32)) {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
         }
         waited.is_ok() && !has_ended
     }
 
     fn answer(&mut self, listener: OwnedFd) -> io::Result<()> {
-        if let Some(broker) = &self.broker {
-            return broker.answer_too(listener);
+        match &mut self.answering {
+            Answering::Refuser(refuser) => refuser.answer(listener),
+            Answering::Broker(broker) => broker.answer_too(listener),
+            Answering::Later(first) => {
+                let first = first.take().ok_or(ErrorKind::BrokenPipe)?;
+                let init = (&first.calls, None);
+                let (hosts, callers, maker) = (first.hosts, first.callers, first.maker);
+                let broker = first
+                    .prepared
+                    .start(listener, hosts, callers, init, maker, None)?;
+                self.answering = Answering::Broker(broker);
+                Ok(())
+            }
         }
-        if let Some((prepared, hosts, callers, maker)) = self.first.take() {
-            let init = (&self.attendant.calls, None);
-            self.broker = Some(prepared.start(listener, hosts, callers, init, maker, None)?);
-        }
-        Ok(())
     }
 }
 
@@ -397,7 +427,7 @@ fn attend(
     let groups = groups.map_err(|error| error.to_string())?;
     let mut encoder = Encoder::new(&[], groups, Some(theirs.as_fd()));
     encoder.attendant(process).map_err(said)?;
-    let first = First::enter(joined).map_err(said)?;
+    let first = create::First::enter(joined).map_err(said)?;
     first.send(&encoder.finish()).map_err(said)?;
     drop(theirs);
     match first.hear().map_err(said)? {
@@ -407,6 +437,6 @@ fn attend(
             pidfd: first.pidfd.try_clone().map_err(|error| error.to_string())?,
             pid: first.leave(),
         }),
-        Some((record, _)) => Err(super::create::failure(&record, None, None).to_string()),
+        Some((record, _)) => Err(create::failure(&record, None, None).to_string()),
     }
 }

@@ -18,7 +18,6 @@
 //! written from its end: when a jump is written, its targets are there, the distance is known, and
 //! one that is too far goes over an unconditional jump, whose distance has 32 bits.
 
-use crate::wire;
 use thiserror::Error;
 
 use super::{
@@ -355,7 +354,7 @@ impl Backward {
         if let Some((_, place)) = self.returns.iter().find(shared) {
             return *place;
         }
-        let place = self.put(opcode::RETURN, return_value(action));
+        let place = self.put(opcode::RETURN, action.value());
         self.returns.push((action, place));
         place
     }
@@ -387,17 +386,6 @@ impl Backward {
     fn put(&mut self, code: u16, k: u32) -> Distance {
         self.code.push(Instruction::statement(code, k));
         self.code.len()
-    }
-}
-
-fn return_value(action: Action) -> u32 {
-    match action {
-        Action::Allow => libc::SECCOMP_RET_ALLOW,
-        Action::Errno(errno) => libc::SECCOMP_RET_ERRNO | u32::from(errno),
-        Action::Notify => libc::SECCOMP_RET_USER_NOTIF,
-        Action::Look => libc::SECCOMP_RET_USER_NOTIF | wire::LOOK,
-        Action::Kill => libc::SECCOMP_RET_KILL_PROCESS,
-        Action::Other(value) => value,
     }
 }
 

@@ -149,6 +149,50 @@ pub fn container(capabilities: u64, network: Option<HostNetwork>) -> Filter {
     filter
 }
 
+/// What a container's filter has refused would be allowed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// This capability, by its number: the least of those that would do.
+    Capability(u32),
+    /// Nothing but doing without the filter, which has this reason.
+    NoFilter(&'static str),
+}
+
+/// What would have a container's filter allow this call.
+#[must_use]
+pub fn container_remedy(number: u32) -> Remedy {
+    let number = c_long::from(number);
+    let of_capability = WITH_CAPABILITY.iter().find(|(call, _)| *call == number);
+    let administrators = [SYS_clone, SYS_clone3, SYS_unshare]
+        .contains(&number)
+        .then_some(SYS_ADMIN);
+    // Newer capabilities are parts of the older ones.
+    match of_capability.map(|(_, needed)| *needed).or(administrators) {
+        Some(needed) => Remedy::Capability(needed.ilog2()),
+        None => Remedy::NoFilter(
+            NEVER
+                .iter()
+                .find(|(call, _)| *call == number)
+                .map_or("it reaches past a container", |(_, reason)| *reason),
+        ),
+    }
+}
+
+/// A container's filters as one that leaves what they refuse to a supervisor, which refuses it and takes note. What every thread asks
+/// for at its start, and can do without, is none of it.
+#[must_use]
+pub fn watched(own: &Filter, engines: Option<&Filter>) -> Filter {
+    let both = match engines {
+        Some(engines) => own.and(engines),
+        None => own.clone(),
+    };
+    // Nobody inside answers in the supervisor's place, also where that has gone and its listener with it.
+    let mut listeners = Filter::new(ALLOW);
+    listeners.set(SYS_seccomp as u32, allow_list::seccomp());
+    both.and(&listeners)
+        .asking(&[SYS_clone3 as u32, SYS_seccomp as u32])
+}
+
 /// The filter of who carries calls out for others of a container: of what a program there may, nothing by which it would take somebody
 /// else's descriptors or memory, and no program.
 #[must_use]
@@ -311,6 +355,51 @@ mod tests {
             Action::Errno(EBUSY as u16)
         );
         assert_eq!(decided(all, SYS_seccomp, [1, 0, 0, 0, 0, 0]), ALLOW);
+    }
+
+    #[test]
+    fn what_is_refused_is_the_supervisors_to_refuse() {
+        let mut engines = Filter::new(ALLOW);
+        engines.set(
+            SYS_personality as u32,
+            Check::otherwise(EPERM).when([long(0).is(0)], ALLOW),
+        );
+        engines.set(SYS_uname as u32, Action::Kill);
+        let filter = watched(&container(0, None), Some(&engines));
+        let program = compile(&filter).unwrap();
+        machine::check(&program);
+        let decided = |number: c_long, first: u64| {
+            let call = machine::native(
+                number as u32,
+                [first, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 0, 0, 0],
+            );
+            machine::run(&program, &call).action
+        };
+        for (number, first, expected) in [
+            (SYS_mount, 0, Action::Notify),
+            (SYS_io_uring_setup, 0, Action::Notify),
+            (SYS_personality, 1, Action::Notify),
+            (SYS_personality, 0, ALLOW),
+            (SYS_socket, AF_VSOCK as u64, Action::Notify),
+            (SYS_socket, AF_UNIX as u64, ALLOW),
+            (SYS_uname, 0, Action::Kill),
+            (SYS_clone3, 0, ENOSYS),
+            (SYS_read, 0, ALLOW),
+            (SYS_seccomp, 1, Action::Errno(EBUSY as u16)),
+        ] {
+            assert_eq!(decided(number, first), expected, "{number} {first}");
+        }
+    }
+
+    #[test]
+    fn the_least_capability_that_would_do_is_told() {
+        let bit = |mask: u64| Remedy::Capability(mask.trailing_zeros());
+        assert_eq!(container_remedy(SYS_mount as u32), bit(SYS_ADMIN));
+        assert_eq!(container_remedy(SYS_bpf as u32), bit(BPF));
+        assert_eq!(container_remedy(SYS_unshare as u32), bit(SYS_ADMIN));
+        assert!(
+            matches!(container_remedy(SYS_keyctl as u32), Remedy::NoFilter(reason) if reason.contains("keyrings"))
+        );
     }
 
     #[test]

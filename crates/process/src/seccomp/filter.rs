@@ -1,5 +1,6 @@
 //! A filter as data: which call ends how, and which arguments decide.
 
+use crate::wire;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -143,6 +144,66 @@ impl Filter {
         self.set(number, check);
     }
 
+    /// What this filter and an older one around it come to. The kernel takes the stricter of two, and of two error numbers the newer
+    /// filter's (seccomp(2)).
+    #[must_use]
+    pub fn and(&self, older: &Self) -> Self {
+        let mut both = Self::new(self.otherwise.or_stricter(older.otherwise));
+        let numbers = self.rules.keys().chain(older.rules.keys());
+        for number in numbers {
+            let rules = [self, older].map(|filter| filter.check_of(*number));
+            both.set(*number, rules[0].and(&rules[1]));
+        }
+        both
+    }
+
+    /// Leaves what is refused with an error number to a supervisor, but for these calls.
+    #[must_use]
+    pub fn asking(mut self, except: &[u32]) -> Self {
+        let asked = |action: &mut Action| {
+            if let Action::Errno(_) = action {
+                *action = Action::Notify;
+            }
+        };
+        asked(&mut self.otherwise);
+        for (_, rule) in self
+            .rules
+            .iter_mut()
+            .filter(|(call, _)| !except.contains(call))
+        {
+            match rule {
+                Rule::Always(action) => asked(action),
+                Rule::Check(check) => {
+                    asked(&mut check.otherwise);
+                    check
+                        .cases
+                        .iter_mut()
+                        .for_each(|case| asked(&mut case.action));
+                }
+            }
+        }
+        self
+    }
+
+    /// Which arguments of a call are looked at.
+    #[must_use]
+    pub fn looked_at(&self, number: u32) -> Vec<u8> {
+        let cases = self.check_of(number).cases;
+        let tests = cases.iter().flat_map(|case| &case.tests);
+        let mut arguments: Vec<u8> = tests.map(|test| test.argument).collect();
+        arguments.sort_unstable();
+        arguments.dedup();
+        arguments
+    }
+
+    fn check_of(&self, number: u32) -> Check {
+        match self.rules.get(&number) {
+            None => Check::otherwise(self.otherwise),
+            Some(Rule::Always(action)) => Check::otherwise(*action),
+            Some(Rule::Check(check)) => check.clone(),
+        }
+    }
+
     /// The program that seccomp(2) takes: eight bytes an instruction.
     ///
     /// # Errors
@@ -175,6 +236,33 @@ impl Filter {
     }
 }
 
+impl Action {
+    /// The order in which the kernel prefers what several filters say, the strictest first (seccomp(2)).
+    #[must_use]
+    pub fn leniency(self) -> i32 {
+        (self.value() & libc::SECCOMP_RET_ACTION_FULL) as i32
+    }
+
+    fn or_stricter(self, other: Self) -> Self {
+        match other.leniency() < self.leniency() {
+            true => other,
+            false => self,
+        }
+    }
+
+    /// What a program returns for it.
+    pub(super) fn value(self) -> u32 {
+        match self {
+            Self::Allow => libc::SECCOMP_RET_ALLOW,
+            Self::Errno(errno) => libc::SECCOMP_RET_ERRNO | u32::from(errno),
+            Self::Notify => libc::SECCOMP_RET_USER_NOTIF,
+            Self::Look => libc::SECCOMP_RET_USER_NOTIF | wire::LOOK,
+            Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+            Self::Other(value) => value,
+        }
+    }
+}
+
 impl Check {
     /// A check with no case yet.
     #[must_use]
@@ -202,6 +290,34 @@ impl Check {
             true => self.when(tests, action),
             false => self,
         }
+    }
+
+    /// Cases of this one are tried in turn, each with all of the other's: the first pair that applies is of the first of each that does.
+    fn and(&self, other: &Self) -> Self {
+        let all = |check: &Self| {
+            let last = Case {
+                tests: Vec::new(),
+                action: check.otherwise,
+            };
+            check
+                .cases
+                .iter()
+                .cloned()
+                .chain([last])
+                .collect::<Vec<_>>()
+        };
+        let (ours, theirs) = (all(self), all(other));
+        let pairs = ours
+            .iter()
+            .flat_map(|one| theirs.iter().map(move |other| (one, other)));
+        let mut cases: Vec<Case> = pairs
+            .map(|(one, other)| Case {
+                tests: [&one.tests[..], &other.tests].concat(),
+                action: one.action.or_stricter(other.action),
+            })
+            .collect();
+        let otherwise = cases.pop().map_or(self.otherwise, |last| last.action);
+        Self { cases, otherwise }
     }
 
     fn decide(&self, arguments: &[u64; 6]) -> Action {

@@ -44,7 +44,7 @@ pub(crate) use apart::{proxy, relay};
 pub(crate) use compile::program;
 pub use compile::{CompileError, compile};
 pub(crate) use container::init;
-pub use container::{attendant, container, container_refusals};
+pub use container::{Remedy, attendant, container, container_refusals, container_remedy, watched};
 pub use describe::Description;
 pub use filter::{Action, Argument, Case, Check, Expect, Filter, Rule, Test, Width, int, long};
 pub use instruction::Instruction;
