@@ -1,7 +1,7 @@
 //! `container-start`: from `create` to the return of `delete`, of a container whose program ends at once.
 
 use super::{
-    CRUN, OURS, RUNC, add_runtimes,
+    CRUN, RUNC, add_runtimes,
     bundle::{Asked, lay_out},
     figure_of, figures_of, ratio_lines,
     runtime::Runtime,
@@ -124,7 +124,10 @@ fn cells_of(samples: &Samples, figures: &[Figure], subject: &str) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::samples, *};
+    use super::{
+        super::{OURS, tests::samples},
+        *,
+    };
     use crate::rows::present_on_terminal;
 
     #[test]
