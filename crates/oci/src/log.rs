@@ -1,6 +1,7 @@
 //! Where errors and warnings go: to stderr, and to the file that the engine reads them from.
 
 use crate::cli::{Global, LogFormat};
+use palisade_policy::{visible, visible_lines};
 use std::{fs::File, io::Write as _, path::PathBuf};
 
 /// The engine's file, if it named one.
@@ -21,12 +22,14 @@ impl Log {
 
     /// Tells what went wrong. Without anybody who reads it there is nobody left to tell.
     pub(crate) fn error(&self, message: &str) {
+        let message = &visible_lines(message);
         let _ = writeln!(std::io::stderr(), "palisade-oci: {message}");
         self.write("error", message);
     }
 
     /// Tells what is not as somebody may think. An engine reads it from its file; without one it is for whoever looks.
     pub(crate) fn warning(&self, message: &str) {
+        let message = &visible(message);
         match self.file {
             _ if !self.has_warnings => {}
             Some(_) => self.write("warning", message),

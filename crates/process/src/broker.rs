@@ -802,19 +802,16 @@ impl Answers {
 
     fn answer(&mut self, call: &Notification) {
         let listener = self.shared.listener.as_fd();
-        if let Some(errno) = self.refusal(call) {
+        let refusals = self.shared.refusals.as_ref();
+        let refused = refusals.and_then(|all| all.refuse(listener, call, &self.shared.maker));
+        if let Some(result) = refused {
             // It fails only if nobody waits any more.
-            let _ = notify::answer(listener, call.id, Err(errno));
+            let _ = notify::answer(listener, call.id, result);
             return;
         }
         if !self.shared.repeated.takes(listener, call) {
             self.decide(call, Vec::new());
         }
-    }
-
-    fn refusal(&self, call: &Notification) -> Option<Errno> {
-        let who = || guest::identify(&self.shared.maker, call.thread);
-        self.shared.refusals.as_ref()?.refuse(call, who)
     }
 
     /// With what somebody has allowed this call.

@@ -156,7 +156,7 @@ pub(crate) fn plan(
             let has_broker = kept.broker.is_some();
             let before = hooks.map_or(0, |hooks| {
                 let count = |hooks: &Option<Vec<AskedHook>>| hooks.as_ref().map_or(0, Vec::len);
-                let each = 1 + usize::from(has_broker);
+                let each = 1 + usize::from(kept.asks());
                 count(hooks.create_container()) + each * count(hooks.start_container())
             });
             let pid = 2 + before + usize::from(has_broker);

@@ -159,6 +159,9 @@ pub(crate) fn candidates(program: &str, environment: &[String]) -> Vec<String> {
         .collect()
 }
 
+/// `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`, where the kernel has it (Linux 5.19).
+const WAIT_KILLABLE: u32 = 1 << 5;
+
 fn filters(
     spec: &Spec,
     credentials: &Credentials,
@@ -172,8 +175,14 @@ fn filters(
         )
     };
     if kept.watches_calls {
-        let flags = engines.as_ref().map_or(0, |(_, flags)| *flags);
+        let of_engine = engines.as_ref().map_or(0, |(_, flags)| *flags);
         let engines = engines.map(|(filter, _)| filter);
+        // Palisade's own does without no mitigation.
+        let mut flags = of_engine & !seccomp::SPEC_ALLOW;
+        if kept.broker.is_none() {
+            // A filter's error number is not taken back by a signal either, and so none of a call that was seen; what a broker answers may have to be.
+            flags |= WAIT_KILLABLE;
+        }
         return Ok(vec![(watched(&own(), engines.as_ref()).program()?, flags)]);
     }
     let engines = engines.into_iter();

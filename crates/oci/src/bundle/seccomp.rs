@@ -30,6 +30,9 @@ pub(crate) const OPERATORS: [&str; 7] = [
 ];
 pub(crate) const ARCHITECTURES: [&str; 1] = ["SCMP_ARCH_X86_64"];
 
+/// `SECCOMP_FILTER_FLAG_SPEC_ALLOW`: without the kernel's mitigations of speculation.
+pub(super) const SPEC_ALLOW: u32 = 1 << 2;
+
 const RET_KILL_THREAD: u32 = 0;
 const RET_TRAP: u32 = 0x0003_0000;
 const RET_TRACE: u32 = 0x7ff0_0000;
@@ -77,7 +80,7 @@ fn flags(seccomp: &LinuxSeccomp) -> u32 {
     flags
         .map(|flag| match flag {
             LinuxSeccompFilterFlag::SeccompFilterFlagLog => 1 << 1,
-            LinuxSeccompFilterFlag::SeccompFilterFlagSpecAllow => 1 << 2,
+            LinuxSeccompFilterFlag::SeccompFilterFlagSpecAllow => SPEC_ALLOW,
             // There is one thread, and nobody who listens.
             LinuxSeccompFilterFlag::SeccompFilterFlagTsync
             | LinuxSeccompFilterFlag::SeccompFilterFlagWaitKillableRecv => 0,

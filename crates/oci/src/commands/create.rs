@@ -9,6 +9,7 @@ use crate::{
     policy,
     state::{DENIALS, Folder, State},
     surroundings::{Surroundings, is_initial_root},
+    wait::has_ended_within,
     wasm,
 };
 use anyhow::{Context, bail};
@@ -16,12 +17,16 @@ use oci_spec::runtime::Spec;
 use palisade_process::container::{
     self, Begun, Created, Creator, Given, Identity, Namespace, Network, Plan, Supervisor,
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::Signal,
+};
 use std::{
     fs,
     io::Write as _,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 pub(super) fn run(global: &Global, asked: &cli::Create, log: &Log) -> anyhow::Result<()> {
@@ -205,14 +210,22 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         let created = make(begun, &bundle, &planned, asked, passed, &state, lenient)?;
         state.init = Identity::of(created.pid);
         state.keeper = Identity::of(created.keeper);
-        folder.write(&state)?;
-        if let (Some(socket), Some(terminal)) = (&socket, &created.terminal) {
-            console::send(socket, terminal.as_fd())?;
+        let told = (|| {
+            folder.write(&state)?;
+            if let (Some(socket), Some(terminal)) = (&socket, &created.terminal) {
+                console::send(socket, terminal.as_fd())?;
+            }
+            asked
+                .pid_file
+                .map_or(Ok(()), |path| write_pid(path, created.pid))
+        })();
+        match told {
+            Ok(()) => Ok(created),
+            Err(error) => {
+                end(&created);
+                Err(error)
+            }
         }
-        if let Some(path) = asked.pid_file {
-            write_pid(path, created.pid)?;
-        }
-        Ok(created)
     })();
     if made.is_err() {
         // What was made is taken down again; that this fails too is no news beside the first failure.
@@ -220,6 +233,13 @@ pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::R
         let _ = folder.remove();
     }
     made
+}
+
+/// Ends one that nobody will hear of: its keeper ends with its first process.
+fn end(created: &Created) {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let _ = rustix::process::pidfd_send_signal(&created.pidfd, Signal::KILL);
+    let _ = has_ended_within(&created.pidfd, PATIENCE);
 }
 
 /// Who answers what the container's filters leave to it.

@@ -74,7 +74,7 @@ fn told(denial: &serde_json::Value) -> String {
         Some(target) => format!(" {target}"),
     };
     format!(
-        "guest: {program}: {}{target} was denied: {}{advice}",
+        "guest: {program:?}: {}{target} was denied: {}{advice}",
         text("call"),
         text("reason")
     )

@@ -25,6 +25,7 @@ use crate::{
     state::State,
     surroundings::Surroundings,
 };
+use anyhow::bail;
 use oci_spec::runtime::{Process, Spec};
 use palisade_process::{Machine, container};
 use palisade_wall::Purpose;
@@ -71,7 +72,16 @@ impl Program {
             return Ok(None);
         }
         let Some(module) = find::program(spec, process, &state.rootfs, &state.bundle)? else {
-            return Ok(None);
+            // The guest may have written it, the file that it was itself too: a native program would have none of its second wall.
+            bail!(
+                "policy: {:?} is no WebAssembly, and nothing else runs in a container whose program is",
+                process
+                    .args()
+                    .iter()
+                    .flatten()
+                    .next()
+                    .map_or("", String::as_str)
+            );
         };
         adapt::adapt_process(process);
         Self::new(module, spec, process, &state.rootfs).map(Some)

@@ -3,8 +3,9 @@
 //! It is looked at by names: another mount that shows the same file system is not seen through. Whoever mounts the host's files into
 //! a container for writing has handed out more than this.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use oci_spec::runtime::{Mount, Spec};
+use palisade_process::kernel_file;
 use palisade_wasm::{cache::Cache, programs::Programs};
 use std::{
     fs,
@@ -22,39 +23,136 @@ pub(super) fn refuse(
     let relied: Vec<PathBuf> = kept
         .chain([programs.worker.clone(), programs.compiler.clone()])
         .collect();
-    for source in writable(spec, bundle) {
+    let mounted = kernel_file::own_mounts().context("host: cannot read mounts")?;
+    let mounted: Vec<PathBuf> = mounted.lines().filter_map(mount_point).collect();
+    for (source, how) in given(spec, bundle) {
         let Ok(source) = fs::canonicalize(&source) else {
             continue;
         };
         if let Some(path) = relied
             .iter()
-            .find(|path| path.starts_with(&source) || source.starts_with(path))
+            .find(|path| how.writes(&source, path, &mounted))
         {
             bail!(
                 "policy: the container could write {path:?} by {source:?}, and palisade relies on it outside: mount that \
-                 read-only, or not at all"
+                 read-only with all below (rro), or not at all"
             );
         }
     }
     Ok(())
 }
 
-/// Folders and files of the host's that can be written to inside.
-fn writable(spec: &Spec, bundle: &Path) -> Vec<PathBuf> {
-    let root = spec.root().as_ref();
-    let root = root.filter(|root| !root.readonly().unwrap_or(false));
-    let mounts = spec.mounts().iter().flatten();
-    let sources = mounts
-        .filter(|mount| !is_read_only(mount))
-        .filter(|mount| super::find::is_bind(mount))
-        .filter_map(|mount| mount.source().clone());
-    let root = root.map(|root| root.path().clone());
-    let all = root.into_iter().chain(sources);
-    all.map(|path| bundle.join(path)).collect()
+/// How files of the host's are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Writable,
+    /// What is mounted there can be read alone, and what is mounted below stays as it is (mount(8)).
+    ReadOnlyAtTop,
+    ReadOnly,
 }
 
-fn is_read_only(mount: &Mount) -> bool {
-    let options = mount.options().iter().flatten();
-    let mut last = options.rev().filter(|word| *word == "ro" || *word == "rw");
-    last.next().is_some_and(|word| word == "ro")
+impl How {
+    /// Whether a source that is shown so leads to the path, for writing.
+    fn writes(self, source: &Path, path: &Path, mounted: &[PathBuf]) -> bool {
+        let meet = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
+        let below = |mount: &&PathBuf| mount.starts_with(source) && *mount != source;
+        match self {
+            Self::Writable => meet(path, source),
+            Self::ReadOnlyAtTop => mounted.iter().filter(below).any(|mount| meet(path, mount)),
+            Self::ReadOnly => false,
+        }
+    }
+
+    fn of(mount: &Mount) -> Self {
+        let options = || mount.options().iter().flatten();
+        let has = |word: &str| options().any(|option| option == word);
+        let mut last = options()
+            .rev()
+            .filter(|word| ["ro", "rw"].contains(&word.as_str()));
+        let is_read_only = last.next().is_some_and(|word| word == "ro");
+        match (is_read_only, has("rro"), has("rbind")) {
+            (_, true, _) | (true, _, false) => Self::ReadOnly,
+            (true, false, true) => Self::ReadOnlyAtTop,
+            (false, false, _) => Self::Writable,
+        }
+    }
+}
+
+/// Folders and files of the host's that are shown inside.
+fn given(spec: &Spec, bundle: &Path) -> Vec<(PathBuf, How)> {
+    let root = spec.root().as_ref();
+    let root = root.filter(|root| !root.readonly().unwrap_or(false));
+    let root = root.map(|root| (root.path().clone(), How::Writable));
+    let mounts = spec
+        .mounts()
+        .iter()
+        .flatten()
+        .filter(|mount| super::find::is_bind(mount));
+    let sources = mounts.filter_map(|mount| Some((mount.source().clone()?, How::of(mount))));
+    let all = root.into_iter().chain(sources);
+    all.map(|(path, how)| (bundle.join(path), how)).collect()
+}
+
+/// Of a line of proc_pid_mountinfo(5), where blanks and their kind are in octal.
+fn mount_point(line: &str) -> Option<PathBuf> {
+    let field = line.split(' ').nth(4)?;
+    let escapes = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    let plain = escapes
+        .iter()
+        .fold(field.to_owned(), |text, (code, meant)| {
+            text.replace(code, meant)
+        });
+    Some(plain.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn how(options: serde_json::Value) -> How {
+        let mount = json!({ "destination": "/x", "source": "/var", "options": options });
+        How::of(&serde_json::from_value(mount).unwrap())
+    }
+
+    #[test]
+    fn read_only_is_of_the_top_alone_unless_it_says_more() {
+        assert_eq!(how(json!(["rbind"])), How::Writable);
+        assert_eq!(how(json!(["bind", "ro", "rw"])), How::Writable);
+        assert_eq!(how(json!(["bind", "ro"])), How::ReadOnly);
+        assert_eq!(how(json!(["rbind", "ro"])), How::ReadOnlyAtTop);
+        assert_eq!(how(json!(["rbind", "rro"])), How::ReadOnly);
+    }
+
+    #[test]
+    fn a_mount_below_is_a_way_around_the_one_above() {
+        let cache = Path::new("/var/cache/palisade");
+        let writes = |how: How, source: &str, mounted: &[&str]| {
+            let mounted: Vec<PathBuf> = mounted.iter().map(PathBuf::from).collect();
+            how.writes(Path::new(source), cache, &mounted)
+        };
+        let top = How::ReadOnlyAtTop;
+        assert!(!writes(top, "/var", &["/", "/var", "/var/lib"]));
+        assert!(writes(top, "/var", &["/", "/var/cache"]));
+        assert!(writes(top, "/var", &["/var/cache/palisade/key"]));
+        assert!(writes(
+            top,
+            "/var/cache/palisade",
+            &["/var/cache/palisade/key"]
+        ));
+        assert!(!writes(top, "/srv", &["/var/cache"]));
+        assert!(writes(How::Writable, "/var", &[]));
+        assert!(!writes(How::ReadOnly, "/var", &["/var/cache"]));
+    }
+
+    #[test]
+    fn mount_points_may_have_blanks() {
+        let line = r"36 35 98:0 / /a\040b\134c rw,noatime - ext4 /dev/root rw";
+        assert_eq!(mount_point(line), Some("/a b\\c".into()));
+    }
 }

@@ -322,3 +322,23 @@ fn a_configuration_to_begin_with_is_written() {
         fs::remove_file(&path).unwrap();
     }
 }
+
+/// Whoever asked does not know of it, and nobody else does.
+#[test]
+fn a_container_that_cannot_be_told_of_is_not_left() {
+    for user in users() {
+        let bundle = Bundle::new(user, "exec sleep 1000");
+        bundle.write();
+        let words = ["create", "--pid-file", "/nonexistent/pid", &bundle.id];
+        bundle.ask(&words).refused_with("cannot write");
+        let first = format!("palisade-container\0{}\0", bundle.id);
+        let is_there = fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+            fs::read_to_string(entry.path().join("cmdline"))
+                .is_ok_and(|words| words.starts_with(&first))
+        });
+        assert!(!is_there, "{user:?}");
+        bundle
+            .ask(&["state", &bundle.id])
+            .refused_with("does not exist");
+    }
+}

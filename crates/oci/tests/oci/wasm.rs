@@ -374,6 +374,10 @@ fn a_further_process_is_webassembly_or_is_not_there() {
         assert_eq!(outcome.code, Some(5), "{user:?}: {outcome:?}");
         let words = ["exec", &bundle.id, "/bin/sh"];
         bundle.ask(&words).refused_with("/bin/sh");
+        // What the guest may have made of itself.
+        fs::copy("/bin/true", bundle.rootfs().join("prog.wasm")).unwrap();
+        let words = ["exec", &bundle.id, "/prog.wasm"];
+        bundle.ask(&words).refused_with("is no WebAssembly");
     }
 }
 

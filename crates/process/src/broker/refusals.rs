@@ -21,7 +21,7 @@ use rustix::{
 };
 use std::{
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
 
@@ -40,6 +40,8 @@ pub(crate) struct Refusals {
     filters: Filters,
     /// Palisade's own, of a process with no capability: who is put in later may have fewer than the first.
     least: Filter,
+    /// Calls on addresses are left to the supervisor, too.
+    has_network: bool,
     denials: Arc<Denials>,
 }
 
@@ -52,44 +54,50 @@ enum By {
 }
 
 impl Refusals {
-    pub(crate) fn new(filters: Filters, denials: Arc<Denials>) -> Self {
+    pub(crate) fn new(filters: Filters, has_network: bool, denials: Arc<Denials>) -> Self {
         Self {
             filters,
+            has_network,
             least: container(0, None),
             denials,
         }
     }
 
-    /// With what a call ends, unless it is left to the supervisor for another reason. It is told of.
+    /// What a call returns, unless it is left to the supervisor for another reason. It is told of.
     pub(super) fn refuse(
         &self,
+        listener: BorrowedFd<'_>,
         call: &Notification,
-        who: impl FnOnce() -> Process,
-    ) -> Option<Errno> {
+        maker: &Maker,
+    ) -> Option<Result<i64, Errno>> {
         let number = call.call as u32;
         let (errno, by) = self.decide(number, &call.arguments)?;
-        let name = call_name(number).map_or_else(|| format!("call {number}"), str::to_owned);
+        let name = call_name(number).unwrap_or("unknown call").to_owned();
         let target = self.target(number, &call.arguments);
-        self.denials.tell(&name, &target, || {
-            let who = who();
-            let (reason, grant) = told(number, by);
+        self.denials.refused(&name, &target, || {
+            let who = caller(listener, call, maker);
+            let (reason, grant) = told(number, by, self.has_network);
             Entry::Verdict {
                 verdict: Judgement::Deny,
                 call: name.clone(),
                 target: target.clone(),
                 process: palisade_wall::Process::new(who.pid, who.name.as_bytes()),
                 reason: Some(reason),
-                grant: Some(grant),
+                grant,
                 probe: false,
                 count: 1,
             }
         });
-        Some(errno)
+        Some(match errno {
+            // A filter may say that all went well.
+            0 => Ok(0),
+            errno => Err(Errno::from_raw_os_error(errno.into())),
+        })
     }
 
-    fn decide(&self, number: u32, arguments: &[u64; 6]) -> Option<(Errno, By)> {
+    fn decide(&self, number: u32, arguments: &[u64; 6]) -> Option<(u16, By)> {
         let errno = |action| match action {
-            Action::Errno(errno) => Some(Errno::from_raw_os_error(errno.into())),
+            Action::Errno(errno) => Some(errno),
             _ => None,
         };
         let of_own = self.filters.own.decide(number, arguments);
@@ -103,61 +111,75 @@ impl Refusals {
             (None, None) if of_own == Action::Notify => None,
             (None, None) => {
                 let of_least = errno(self.least.decide(number, arguments));
-                Some((of_least.unwrap_or(Errno::PERM), By::Own))
+                Some((of_least.unwrap_or(libc::EPERM as u16), By::Own))
             }
         }
     }
 
     /// The arguments that decided, the first being 1.
     fn target(&self, number: u32, arguments: &[u64; 6]) -> String {
+        if call_name(number).is_none() {
+            return format!("number {number}");
+        }
         let mut looked_at = self.filters.own.looked_at(number);
         let engines = self.filters.engines.as_ref();
-        looked_at.extend(engines.iter().flat_map(|filter| filter.looked_at(number)));
-        looked_at.sort_unstable();
-        looked_at.dedup();
-        let told: Vec<String> = looked_at
-            .iter()
-            .map(|at| format!("argument {} = {:#x}", at + 1, arguments[usize::from(*at)]))
-            .collect();
+        for (at, mask) in engines.iter().flat_map(|filter| filter.looked_at(number)) {
+            *looked_at.entry(at).or_default() |= mask;
+        }
+        let told = |(at, mask): (u8, u64)| {
+            let value = arguments[usize::from(at)] & mask;
+            format!("argument {} = {value:#x}", at + 1)
+        };
+        let told: Vec<String> = looked_at.into_iter().map(told).collect();
         told.join(", ")
     }
 }
 
-/// Why it is refused, and the engine's flag that would allow it.
-fn told(number: u32, by: By) -> (String, String) {
-    const PROFILE: &str = "--security-opt seccomp=PROFILE";
-    if by == By::Engine {
-        return ("the engine's filter refuses it".into(), PROFILE.into());
+/// Who made a call; nobody, if it waits no more: somebody else may have the number by now.
+fn caller(listener: BorrowedFd<'_>, call: &Notification, maker: &Maker) -> Process {
+    let who = guest::identify(maker, call.thread);
+    match notify::is_waiting(listener, call.id) {
+        true => who,
+        false => Process {
+            pid: call.thread,
+            name: String::new(),
+        },
     }
-    let of_both = if by == By::Both {
-        "; so does the engine's filter"
-    } else {
-        ""
-    };
-    match container_remedy(number) {
-        // Engines let their own filters have what a capability is for.
+}
+
+/// Why it is refused, and the engine's flags that would allow it.
+fn told(number: u32, by: By, has_network: bool) -> (String, Option<String>) {
+    const PROFILE: &str = "--security-opt seccomp=PROFILE";
+    const WITHOUT_OWN: &str = "--annotation palisade.seccomp=engine";
+    if by == By::Engine {
+        return (
+            "the engine's filter refuses it".into(),
+            Some(PROFILE.into()),
+        );
+    }
+    let (reason, flags) = match container_remedy(number, has_network) {
+        // Engines let their own filters have most of what a capability is for.
         Remedy::Capability(capability) => {
-            let name = crate::container::CAPABILITIES
-                .get(capability as usize)
-                .copied()
-                .unwrap_or_default();
-            (
-                format!("palisade's filter has it only with the capability {name}{of_both}"),
-                format!("--cap-add {name}"),
-            )
+            let all = crate::container::CAPABILITIES;
+            let name = all.get(capability as usize).copied().unwrap_or_default();
+            let reason = format!("palisade's filter has it only with the capability {name}");
+            (reason, Some(format!("--cap-add {name}")))
         }
         Remedy::NoFilter(reason) => {
-            let own = "--annotation palisade.seccomp=engine";
             let flags = match by {
-                By::Both => format!("{own} {PROFILE}"),
-                By::Own | By::Engine => own.to_owned(),
+                By::Both => format!("{WITHOUT_OWN} {PROFILE}"),
+                By::Own | By::Engine => WITHOUT_OWN.to_owned(),
             };
-            (
-                format!("palisade's filter refuses it: {reason}{of_both}"),
-                flags,
-            )
+            let reason = format!("palisade's filter refuses it: {reason}");
+            (reason, Some(flags))
         }
-    }
+        Remedy::Nothing(reason) => (format!("palisade's filter refuses it: {reason}"), None),
+    };
+    let of_both = match by {
+        By::Both => "; so does the engine's filter",
+        By::Own | By::Engine => "",
+    };
+    (format!("{reason}{of_both}"), flags)
 }
 
 /// Who refuses, where nothing else is left to the supervisor.
@@ -201,9 +223,9 @@ impl Refuser {
             while waits_for_call(&listener) {
                 match notify::receive(listener.as_fd()) {
                     Ok(call) => {
-                        let who = || guest::identify(&maker, call.thread);
-                        let errno = refusals.refuse(&call, who).unwrap_or(Errno::PERM);
-                        let _ = notify::answer(listener.as_fd(), call.id, Err(errno));
+                        let refused = refusals.refuse(listener.as_fd(), &call, &maker);
+                        let result = refused.unwrap_or(Err(Errno::PERM));
+                        let _ = notify::answer(listener.as_fd(), call.id, result);
                         meter.keep();
                     }
                     // Taken back before it was read.
@@ -230,7 +252,7 @@ mod tests {
 
     fn refusals(own: Filter, engines: Option<Filter>) -> Refusals {
         let file = rustix::fs::memfd_create("denials", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        Refusals::new(Filters { own, engines }, Denials::to(file.into()))
+        Refusals::new(Filters { own, engines }, false, Denials::to(file.into()))
     }
 
     fn number(name: &str) -> u32 {
@@ -244,10 +266,10 @@ mod tests {
         engines.set(number("mount"), Action::Errno(libc::ENOTSUP as u16));
         let refusals = refusals(container(0, None), Some(engines));
         let decided = |name: &str| refusals.decide(number(name), &[0; 6]);
-        assert_eq!(decided("mount"), Some((Errno::PERM, By::Both)));
-        assert_eq!(decided("uname"), Some((Errno::NOTSUP, By::Engine)));
+        assert_eq!(decided("mount"), Some((libc::EPERM as u16, By::Both)));
+        assert_eq!(decided("uname"), Some((libc::ENOTSUP as u16, By::Engine)));
         // Of a process with other capabilities than the first.
-        assert_eq!(decided("read"), Some((Errno::PERM, By::Own)));
+        assert_eq!(decided("read"), Some((libc::EPERM as u16, By::Own)));
     }
 
     #[test]
@@ -261,7 +283,7 @@ mod tests {
         assert_eq!(refusals.decide(number("connect"), &[0; 6]), None);
         let more = self::refusals(container(u64::MAX, None), None);
         let of_fewer = more.decide(number("mount"), &[0; 6]);
-        assert_eq!(of_fewer, Some((Errno::PERM, By::Own)));
+        assert_eq!(of_fewer, Some((libc::EPERM as u16, By::Own)));
     }
 
     #[test]
@@ -278,15 +300,17 @@ mod tests {
 
     #[test]
     fn what_would_allow_it_is_told() {
-        let (reason, flag) = told(number("mount"), By::Both);
+        let (reason, flag) = told(number("mount"), By::Both, false);
         assert!(
             reason.contains("SYS_ADMIN") && reason.contains("engine's"),
             "{reason}"
         );
-        assert_eq!(flag, "--cap-add SYS_ADMIN");
-        let (_, flags) = told(number("io_uring_setup"), By::Both);
+        assert_eq!(flag.as_deref(), Some("--cap-add SYS_ADMIN"));
+        let (_, flags) = told(number("io_uring_setup"), By::Both, false);
+        let flags = flags.unwrap();
         assert!(flags.contains("palisade.seccomp=engine") && flags.contains("--security-opt"));
-        let (_, flag) = told(number("uname"), By::Engine);
-        assert!(flag.starts_with("--security-opt"));
+        let (_, flag) = told(number("uname"), By::Engine, false);
+        assert!(flag.unwrap().starts_with("--security-opt"));
+        assert_eq!(told(9999, By::Own, false).1, None);
     }
 }

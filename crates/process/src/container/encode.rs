@@ -29,6 +29,8 @@ pub(super) struct Encoder<'a> {
     /// The way to who answers calls; behind the groups.
     supervisor: Option<BorrowedFd<'a>>,
     handed_over: Vec<OwnedFd>,
+    /// Which of them the mount is that was added last, if it is one.
+    mounted: Option<usize>,
     /// What hooks read, before the start and at it.
     states: [String; 2],
     outside: Outside,
@@ -79,6 +81,7 @@ impl<'a> Encoder<'a> {
             groups,
             supervisor,
             handed_over: Vec::new(),
+            mounted: None,
             states: Default::default(),
             outside: Outside::default(),
         }
@@ -416,9 +419,11 @@ impl<'a> Encoder<'a> {
         match rustix::mount::open_tree(&file, "", how) {
             Ok(mount) => {
                 let index = self.hand_over(mount)?;
+                self.mounted = Some(self.handed_over.len() - 1);
                 self.writer.u32(index);
             }
             Err(Errno::PERM) => {
+                self.mounted = None;
                 let found = rustix::fs::readlinkat(
                     CWD,
                     format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)),
@@ -453,7 +458,8 @@ impl<'a> Encoder<'a> {
     /// The mount that was added last is mapped while it is nowhere yet: later the kernel does not (mount_setattr(2)). Who may not mount
     /// here may not map either.
     fn map_last(&self, bind: &Bind) -> Result<(), ContainerError> {
-        let (Some(users), Some(mount)) = (&self.outside.users, self.handed_over.last()) else {
+        let mount = self.mounted.and_then(|at| self.handed_over.get(at));
+        let (Some(users), Some(mount)) = (&self.outside.users, mount) else {
             return Err(map_error(bind, Errno::PERM));
         };
         sys::map_mount(mount.as_fd(), users.as_fd(), bind.mapped_below)

@@ -233,10 +233,11 @@ impl Service {
             .flat_map(|(_, prepared)| prepared.environment());
         let environment = environment.filter_map(|one| one.into_string().ok());
         let environment: Vec<_> = environment.collect();
-        let refusals = grants.refusals;
+        let (refusals, has_network) = (grants.refusals, network.is_some());
         let service = Self {
             network,
-            refusals: refusals.map(|filters| Refusals::new(filters, Arc::clone(&denials))),
+            refusals: refusals
+                .map(|filters| Refusals::new(filters, has_network, Arc::clone(&denials))),
             memory_bytes: grants.memory_bytes,
             processors: grants.processors,
             hosts: grants.hosts,

@@ -156,16 +156,32 @@ pub enum Remedy {
     Capability(u32),
     /// Nothing but doing without the filter, which has this reason.
     NoFilter(&'static str),
+    /// Nothing, for this reason.
+    Nothing(&'static str),
 }
 
-/// What would have a container's filter allow this call.
+/// What would have a container's filter allow this call. One that has grants in place of a network does not do without.
 #[must_use]
-pub fn container_remedy(number: u32) -> Remedy {
-    let number = c_long::from(number);
+pub fn container_remedy(number: u32, has_network: bool) -> Remedy {
+    if syscalls::call_name(number).is_none() {
+        return Remedy::Nothing("no call of this number is known");
+    }
+    match remedy(c_long::from(number)) {
+        Remedy::Capability(_) if has_network && makes_namespaces(number) => {
+            Remedy::Nothing("a network namespace would be one without grants")
+        }
+        Remedy::NoFilter(reason) if has_network => Remedy::Nothing(reason),
+        remedy => remedy,
+    }
+}
+
+fn makes_namespaces(number: u32) -> bool {
+    [SYS_clone, SYS_clone3, SYS_unshare].contains(&c_long::from(number))
+}
+
+fn remedy(number: c_long) -> Remedy {
     let of_capability = WITH_CAPABILITY.iter().find(|(call, _)| *call == number);
-    let administrators = [SYS_clone, SYS_clone3, SYS_unshare]
-        .contains(&number)
-        .then_some(SYS_ADMIN);
+    let administrators = makes_namespaces(number as u32).then_some(SYS_ADMIN);
     // Newer capabilities are parts of the older ones.
     match of_capability.map(|(_, needed)| *needed).or(administrators) {
         Some(needed) => Remedy::Capability(needed.ilog2()),
@@ -394,11 +410,17 @@ mod tests {
     #[test]
     fn the_least_capability_that_would_do_is_told() {
         let bit = |mask: u64| Remedy::Capability(mask.trailing_zeros());
-        assert_eq!(container_remedy(SYS_mount as u32), bit(SYS_ADMIN));
-        assert_eq!(container_remedy(SYS_bpf as u32), bit(BPF));
-        assert_eq!(container_remedy(SYS_unshare as u32), bit(SYS_ADMIN));
+        let remedy = |number: c_long| container_remedy(number as u32, false);
+        assert_eq!(remedy(SYS_mount), bit(SYS_ADMIN));
+        assert_eq!(remedy(SYS_bpf), bit(BPF));
+        assert_eq!(remedy(SYS_unshare), bit(SYS_ADMIN));
+        assert!(matches!(remedy(9999), Remedy::Nothing(_)));
+        let with_network = |number: c_long| container_remedy(number as u32, true);
+        assert_eq!(with_network(SYS_mount), bit(SYS_ADMIN));
+        assert!(matches!(with_network(SYS_unshare), Remedy::Nothing(_)));
+        assert!(matches!(with_network(SYS_keyctl), Remedy::Nothing(_)));
         assert!(
-            matches!(container_remedy(SYS_keyctl as u32), Remedy::NoFilter(reason) if reason.contains("keyrings"))
+            matches!(remedy(SYS_keyctl), Remedy::NoFilter(reason) if reason.contains("keyrings"))
         );
     }
 

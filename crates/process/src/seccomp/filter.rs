@@ -185,15 +185,15 @@ impl Filter {
         self
     }
 
-    /// Which arguments of a call are looked at.
+    /// Which arguments of a call are looked at, and the bits of them that the kernel reads.
     #[must_use]
-    pub fn looked_at(&self, number: u32) -> Vec<u8> {
+    pub fn looked_at(&self, number: u32) -> BTreeMap<u8, u64> {
         let cases = self.check_of(number).cases;
-        let tests = cases.iter().flat_map(|case| &case.tests);
-        let mut arguments: Vec<u8> = tests.map(|test| test.argument).collect();
-        arguments.sort_unstable();
-        arguments.dedup();
-        arguments
+        let mut looked_at = BTreeMap::new();
+        for test in cases.iter().flat_map(|case| &case.tests) {
+            *looked_at.entry(test.argument).or_default() |= test.width.mask();
+        }
+        looked_at
     }
 
     fn check_of(&self, number: u32) -> Check {

@@ -99,7 +99,16 @@ fn load_and_tell(program: &[u8], flags: u32, supervisor: Fd) -> kernel::Result<(
     };
     let mut loaded = Ok(None);
     let spawned = kernel::spawn_beside(stack, tell, &mut teller, true, || {
-        loaded = kernel::seccomp(program, flags | kernel::NEW_LISTENER);
+        let load = |flags| kernel::seccomp(program, flags | kernel::NEW_LISTENER);
+        // Older kernels do not know it, and signals take calls back there.
+        let older = flags & !kernel::WAIT_KILLABLE;
+        loaded = load(flags).or_else(|errno| {
+            if older == flags {
+                Err(errno)
+            } else {
+                load(older)
+            }
+        });
         let number = loaded.ok().flatten();
         kernel::change(&listener, number.map_or(IN_VAIN, |fd| fd as u32 + 1));
     });
