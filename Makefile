@@ -87,7 +87,7 @@ lint: ## Check form: rustfmt, clippy and rustdoc, warnings denied
 ci: ## Everything that CI runs
 	@.ci/run
 
-nightly: ## What CI runs each night, for it takes hours: the whole matrix, make stories, make third-wall, each make vm
+nightly: ## What CI runs each night, for it takes hours: the whole matrix, make stories, third-wall, containers, container-attacks, k8s, each make vm
 	@.ci/nightly
 
 vm: ## Run palisade with an older kernel, in a virtual machine
