@@ -49,6 +49,7 @@
 
 mod address;
 mod broker;
+mod capabilities;
 pub mod cgroup;
 mod clock;
 mod confine;

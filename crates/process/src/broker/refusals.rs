@@ -9,6 +9,7 @@ use super::{
     small_thread,
 };
 use crate::{
+    capabilities::CAPABILITIES,
     confine::Kept,
     seccomp::{Action, Filter, Remedy, call_name, container, container_remedy},
     sys::notify::{self, Notification},
@@ -160,8 +161,10 @@ fn told(number: u32, by: By, has_network: bool) -> (String, Option<String>) {
     let (reason, flags) = match container_remedy(number, has_network) {
         // Engines let their own filters have most of what a capability is for.
         Remedy::Capability(capability) => {
-            let all = crate::container::CAPABILITIES;
-            let name = all.get(capability as usize).copied().unwrap_or_default();
+            let name = CAPABILITIES
+                .get(capability as usize)
+                .copied()
+                .unwrap_or_default();
             let reason = format!("palisade's filter has it only with the capability {name}");
             (reason, Some(format!("--cap-add {name}")))
         }

@@ -23,8 +23,8 @@ mod start;
 mod status;
 mod supervisor;
 
-pub use crate::broker::refusals::Filters;
 pub use crate::wire::container::Step as FailedStep;
+pub use crate::{broker::refusals::Filters, capabilities::CAPABILITIES};
 pub use create::{Begun, Created, Creator, Given, create};
 pub use enter::{Entered, enter};
 pub use error::ContainerError;
@@ -39,48 +39,3 @@ pub use supervisor::{Grants, Supervisor, host_network};
 pub fn landlock_abi() -> u32 {
     crate::sys::landlock_abi().unwrap_or(0)
 }
-
-/// Bits of capabilities(7), by their names without the prefix, in the order of their numbers.
-pub const CAPABILITIES: [&str; 41] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-];
