@@ -1394,3 +1394,73 @@ fn what_is_watched_is_what_would_be_allowed() {
         assert_eq!(decide(&filter, number, arguments), ALLOW, "{number}");
     }
 }
+
+/// Whatever the kernel would have come to with two, one comes to.
+#[test]
+fn two_filters_come_to_the_stricter_of_both() {
+    let mut engines = Filter::new(Action::Errno(38));
+    for number in 0..300 {
+        engines.set(number, Action::Allow);
+    }
+    engines.set(
+        libc::SYS_personality as u32,
+        Check::otherwise(Action::Kill).when([long(0).is(0)], Action::Allow),
+    );
+    let namespaces =
+        Check::otherwise(Action::Allow).when([int(0).has_any(NEW_NAMESPACES)], Action::Errno(95));
+    engines.set(
+        libc::SYS_clone as u32,
+        namespaces.when([int(0).is(17)], Action::Kill),
+    );
+    let filters = [
+        container(0, None),
+        container(u64::MAX, None),
+        allow_list(&Groups::default()),
+        engines,
+    ];
+    let values = [
+        0,
+        1,
+        17,
+        0x38,
+        libc::CLONE_NEWUSER as u64,
+        0x5412,
+        u64::MAX,
+        1 << 32,
+    ];
+    for (newer, older) in filters
+        .iter()
+        .flat_map(|newer| filters.iter().map(move |older| (newer, older)))
+    {
+        let both = newer.and(older);
+        let program = compile(&both).expect("a filter");
+        for number in 0..470 {
+            for (first, second) in values
+                .iter()
+                .flat_map(|first| values.map(|second| (*first, second)))
+            {
+                let arguments = [first, second, 0, 0, 0, 0];
+                let (ours, theirs) = (
+                    newer.decide(number, &arguments),
+                    older.decide(number, &arguments),
+                );
+                let expected = if theirs.leniency() < ours.leniency() {
+                    theirs
+                } else {
+                    ours
+                };
+                assert_eq!(
+                    both.decide(number, &arguments),
+                    expected,
+                    "{number} {arguments:x?}"
+                );
+                let call = machine::native(number, arguments);
+                assert_eq!(
+                    machine::run(&program, &call).action,
+                    expected,
+                    "{number} {arguments:x?}"
+                );
+            }
+        }
+    }
+}
