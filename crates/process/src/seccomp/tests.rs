@@ -1454,7 +1454,7 @@ fn two_filters_come_to_the_stricter_of_both() {
                     expected,
                     "{number} {arguments:x?}"
                 );
-                let call = machine::native(number, arguments);
+                let call = native(number, arguments);
                 assert_eq!(
                     machine::run(&program, &call).action,
                     expected,
