@@ -168,19 +168,14 @@ fn filters(
     kept: &Kept,
 ) -> anyhow::Result<Vec<(Vec<u8>, u32)>> {
     let engines = engines_filter(spec)?;
-    let own = || {
-        own_filter(
-            credentials.bounding,
-            kept.broker.as_ref().map(|broker| broker.decides),
-        )
-    };
+    let own = || own_of(credentials, kept);
     if kept.watches_calls {
         let of_engine = engines.as_ref().map_or(0, |(_, flags)| *flags);
         let engines = engines.map(|(filter, _)| filter);
         // Palisade's own does without no mitigation.
         let mut flags = of_engine & !seccomp::SPEC_ALLOW;
         if kept.broker.is_none() {
-            // A filter's error number is not taken back by a signal either, and so none of a call that was seen; what a broker answers may have to be.
+            // No signal takes a filter's error number back, and so none that of a call that was seen; what a broker answers may have to be.
             flags |= WAIT_KILLABLE;
         }
         return Ok(vec![(watched(&own(), engines.as_ref()).program()?, flags)]);
@@ -202,11 +197,16 @@ pub(crate) fn refusals(
     if !kept.watches_calls {
         return Ok(None);
     }
-    let decides = kept.broker.as_ref().map(|broker| broker.decides);
     Ok(Some(container::Filters {
-        own: own_filter(process.credentials.bounding, decides),
+        own: own_of(&process.credentials, kept),
         engines: engines_filter(spec)?.map(|(filter, _)| filter),
     }))
+}
+
+/// Palisade's own.
+fn own_of(credentials: &Credentials, kept: &Kept) -> Filter {
+    let decides = kept.broker.as_ref().map(|broker| broker.decides);
+    own_filter(credentials.bounding, decides)
 }
 
 /// With the flags that it is loaded with.

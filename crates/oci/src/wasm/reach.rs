@@ -5,7 +5,7 @@
 
 use anyhow::{Context, bail};
 use oci_spec::runtime::{Mount, Spec};
-use palisade_process::kernel_file;
+use palisade_process::{Host as _, ThisHost};
 use palisade_wasm::{cache::Cache, programs::Programs};
 use std::{
     fs,
@@ -23,8 +23,8 @@ pub(super) fn refuse(
     let relied: Vec<PathBuf> = kept
         .chain([programs.worker.clone(), programs.compiler.clone()])
         .collect();
-    let mounted = kernel_file::own_mounts().context("host: cannot read mounts")?;
-    let mounted: Vec<PathBuf> = mounted.lines().filter_map(mount_point).collect();
+    let mounted = ThisHost.mounts().context("host: cannot read mounts")?;
+    let mounted: Vec<PathBuf> = mounted.into_iter().map(|mount| mount.point).collect();
     for (source, how) in given(spec, bundle) {
         let Ok(source) = fs::canonicalize(&source) else {
             continue;
@@ -93,23 +93,6 @@ fn given(spec: &Spec, bundle: &Path) -> Vec<(PathBuf, How)> {
     all.map(|(path, how)| (bundle.join(path), how)).collect()
 }
 
-/// Of a line of proc_pid_mountinfo(5), where blanks and their kind are in octal.
-fn mount_point(line: &str) -> Option<PathBuf> {
-    let field = line.split(' ').nth(4)?;
-    let escapes = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
-    let plain = escapes
-        .iter()
-        .fold(field.to_owned(), |text, (code, meant)| {
-            text.replace(code, meant)
-        });
-    Some(plain.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,11 +131,5 @@ mod tests {
         assert!(!writes(top, "/srv", &["/var/cache"]));
         assert!(writes(How::Writable, "/var", &[]));
         assert!(!writes(How::ReadOnly, "/var", &["/var/cache"]));
-    }
-
-    #[test]
-    fn mount_points_may_have_blanks() {
-        let line = r"36 35 98:0 / /a\040b\134c rw,noatime - ext4 /dev/root rw";
-        assert_eq!(mount_point(line), Some("/a b\\c".into()));
     }
 }

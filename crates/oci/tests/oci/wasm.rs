@@ -408,6 +408,34 @@ fn what_palisade_relies_on_is_not_the_containers_to_write() {
     }
 }
 
+/// `ro` is of the top alone, as mount(8) has it.
+#[test]
+#[cfg_attr(not(built_by_root), ignore = "takes root")]
+fn a_mount_below_one_that_can_only_be_read_is_a_way_to_write() {
+    if !is_root() {
+        return;
+    }
+    let mut bundle = image(User::Root, guest(), &["say", "reached"]);
+    let cache = bundle.path().join("cache");
+    fs::create_dir_all(&cache).unwrap();
+    let run = |words: &[&str]| {
+        Command::new(words[0])
+            .args(&words[1..])
+            .arg(&cache)
+            .status()
+    };
+    assert!(run(&["mount", "-t", "tmpfs", "tmpfs"]).unwrap().success());
+    let source = bundle.path().to_owned();
+    bundle.mount(json!({ "destination": "/work", "source": source, "options": ["rbind", "ro"] }));
+    let at_top = bundle.run();
+    let mounts = bundle.config["mounts"].as_array_mut().unwrap();
+    mounts.last_mut().unwrap()["options"] = json!(["rbind", "rro"]);
+    let all = bundle.run();
+    assert!(run(&["umount"]).unwrap().success());
+    at_top.refused_with("palisade relies on it");
+    assert_eq!(all.succeeded(), "reached\n");
+}
+
 #[test]
 fn it_is_explained_before_it_is_made() {
     let bundle = image(users()[0], guest(), &["say", "nothing"]);
