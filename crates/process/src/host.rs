@@ -19,7 +19,7 @@ use std::{
     ffi::{OsStr, OsString},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::ffi::{OsStrExt, OsStringExt},
+        unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
     sync::LazyLock,
@@ -211,13 +211,12 @@ impl Mount {
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
-        let path = |field| PathBuf::from(OsString::from_vec(unescape(field)));
         let id = text(fields.next()?).parse().ok()?;
         Some(Self {
             id,
             device: text(fields.nth(1)?),
-            root: path(fields.next()?),
-            point: path(fields.next()?),
+            root: kernel_file::mount_path(fields.next()?),
+            point: kernel_file::mount_path(fields.next()?),
             kind: text(fields.skip_while(|field| *field != b"-").nth(1)?),
         })
     }
@@ -361,24 +360,6 @@ fn is_open_to_all(folder: &OwnedFd) -> rustix::io::Result<bool> {
 /// What is asked for of a folder's entries at once.
 const ENTRIES_BYTES: usize = 16 << 10;
 
-/// Undoes the octal escapes that mountinfo has for space, tab, newline and backslash.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, after @ ..] = rest {
-        let octal = after.get(..3).filter(|_| *first == b'\\');
-        let byte = octal
-            .and_then(|octal| std::str::from_utf8(octal).ok())
-            .and_then(|octal| u8::from_str_radix(octal, 8).ok());
-        plain.push(byte.unwrap_or(*first));
-        rest = match byte {
-            Some(_) => &after[3..],
-            None => after,
-        };
-    }
-    plain
-}
-
 fn path_from(text: &std::ffi::CStr) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(text.to_bytes()))
 }
@@ -456,7 +437,6 @@ mod tests {
         let line = "35 31 0:32 / /srv/a\\040b/proc rw,nosuid shared:7 - proc none rw";
         assert_eq!(mount(line), expected);
         assert_eq!(Mount::parse(b""), None);
-        assert_eq!(unescape(b"a\\134\\x\\"), b"a\\\\x\\");
         let here = ThisHost.mounts().unwrap();
         assert!(here.iter().any(|mount| mount.point == Path::new("/proc")));
     }

@@ -7,8 +7,10 @@ use rustix::{
     fs::{Mode, OFlags},
 };
 use std::{
+    ffi::OsString,
     io::{self, ErrorKind},
-    path::Path,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
 };
 
 /// As much as most of them have.
@@ -46,7 +48,40 @@ pub fn own_mounts() -> io::Result<String> {
     text_of_about(Path::new("/proc/self/mountinfo"), MOUNTINFO_BYTES)
 }
 
+/// A path as mountinfo has it, with octal escapes for space, tab, newline and backslash.
+#[must_use]
+pub fn mount_path(field: &[u8]) -> PathBuf {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, after @ ..] = rest {
+        let octal = after.get(..3).filter(|_| *first == b'\\');
+        let byte = octal
+            .and_then(|octal| std::str::from_utf8(octal).ok())
+            .and_then(|octal| u8::from_str_radix(octal, 8).ok());
+        plain.push(byte.unwrap_or(*first));
+        rest = match byte {
+            Some(_) => &after[3..],
+            None => after,
+        };
+    }
+    OsString::from_vec(plain).into()
+}
+
 fn text_of_about(path: &Path, about_bytes: usize) -> io::Result<String> {
     let content = read(path, about_bytes)?;
     String::from_utf8(content).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_mounts() {
+        assert_eq!(
+            mount_path(b"/mnt/with\\040space\\134"),
+            Path::new("/mnt/with space\\")
+        );
+        assert_eq!(mount_path(b"a\\134\\x\\"), Path::new("a\\\\x\\"));
+    }
 }

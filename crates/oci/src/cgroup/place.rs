@@ -122,7 +122,7 @@ fn hierarchy(line: &str, kind: &str, own: &[(&str, &str)]) -> Option<Hierarchy> 
     };
     Some(Hierarchy {
         controllers: controllers.into(),
-        mount: mount.replace("\\040", " ").into(),
-        root: root.into(),
+        mount: kernel_file::mount_path(mount.as_bytes()),
+        root: kernel_file::mount_path(root.as_bytes()),
     })
 }

@@ -6,27 +6,22 @@ use crate::{
     cli::{self, Global, Rootless},
     console, hooks,
     log::Log,
-    policy,
+    policy::{self, Kept},
     state::{DENIALS, Folder, State},
     surroundings::{Surroundings, is_initial_root},
-    wait::has_ended_within,
     wasm,
 };
 use anyhow::{Context, bail};
-use oci_spec::runtime::Spec;
+use oci_spec::runtime::{LinuxResources, Spec};
 use palisade_process::container::{
     self, Begun, Created, Creator, Given, Identity, Namespace, Network, Plan, Supervisor,
 };
-use rustix::{
-    fs::{Mode, OFlags},
-    process::Signal,
-};
+use rustix::fs::{Mode, OFlags};
 use std::{
     fs,
     io::Write as _,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 pub(super) fn run(global: &Global, asked: &cli::Create, log: &Log) -> anyhow::Result<()> {
@@ -57,11 +52,53 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whoever creates it, for hooks.
+/// Whoever creates it, asked on the way.
 struct Engine<'a> {
-    state: &'a State,
+    state: State,
+    folder: &'a Folder,
     bundle: &'a Bundle,
     lenient: bool,
+    console: Option<&'a OwnedFd>,
+    pid_file: Option<&'a Path>,
+}
+
+impl Engine<'_> {
+    fn has_systemd_make_groups(&self, pid: u32) -> anyhow::Result<()> {
+        let mut groups = self.state.groups.clone();
+        if groups.unit.is_none() {
+            return Ok(());
+        }
+        groups.adopt(pid)?;
+        groups.make(resources(&self.bundle.spec), self.lenient)
+    }
+
+    fn run_hooks(&self, pid: u32) -> anyhow::Result<()> {
+        let Some(all) = self.bundle.spec.hooks() else {
+            return Ok(());
+        };
+        #[allow(
+            deprecated,
+            reason = "engines still use it, and the specification still has it"
+        )]
+        let before = all.prestart();
+        let document = self.state.document("creating", Some(pid));
+        let folder = &self.bundle.folder;
+        hooks::run("prestart", before.as_ref(), &document, folder)?;
+        let runtime = all.create_runtime().as_ref();
+        hooks::run("createRuntime", runtime, &document, folder)
+    }
+
+    /// All that others know the container by. From here on `delete` ends it.
+    fn tell(&mut self, created: &Created) -> anyhow::Result<()> {
+        self.state.init = Identity::of(created.pid);
+        self.state.keeper = Identity::of(created.keeper);
+        self.folder.write(&self.state)?;
+        if let (Some(socket), Some(terminal)) = (self.console, &created.terminal) {
+            console::send(socket, terminal.as_fd())?;
+        }
+        self.pid_file
+            .map_or(Ok(()), |path| write_pid(path, created.pid))
+    }
 }
 
 impl Creator for Engine<'_> {
@@ -71,40 +108,20 @@ impl Creator for Engine<'_> {
     }
 
     fn on_first(&mut self, pid: u32) -> Result<(), String> {
-        let mut groups = self.state.groups.clone();
-        if groups.unit.is_none() {
-            return Ok(());
-        }
-        let linux = self.bundle.spec.linux().as_ref();
-        let resources = linux.and_then(|linux| linux.resources().as_ref());
-        groups
-            .adopt(pid)
-            .and_then(|()| groups.make(resources, self.lenient))
-            .map_err(|error| format!("{error:#}"))
+        self.has_systemd_make_groups(pid).map_err(in_words)
     }
 
     fn on_namespaces(&mut self, pid: u32) -> Result<(), String> {
-        let Some(all) = self.bundle.spec.hooks() else {
-            return Ok(());
-        };
-        let document = self.state.document("creating", Some(pid));
-        let folder = &self.bundle.folder;
-        #[allow(
-            deprecated,
-            reason = "engines still use it, and the specification still has it"
-        )]
-        let before = all.prestart();
-        hooks::run("prestart", before.as_ref(), &document, folder)
-            .and_then(|()| {
-                hooks::run(
-                    "createRuntime",
-                    all.create_runtime().as_ref(),
-                    &document,
-                    folder,
-                )
-            })
-            .map_err(|error| format!("{error:#}"))
+        self.run_hooks(pid).map_err(in_words)
     }
+
+    fn on_created(&mut self, created: &Created) -> Result<(), String> {
+        self.tell(created).map_err(in_words)
+    }
+}
+
+fn in_words(error: anyhow::Error) -> String {
+    format!("{error:#}")
 }
 
 /// Whether this user does without control groups that nobody lets it make.
@@ -117,172 +134,233 @@ pub(super) fn is_lenient(global: &Global) -> bool {
 }
 
 pub(super) fn create(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::Result<Created> {
-    let mut bundle = bundle::load(asked.bundle)?;
-    for warning in &bundle.warnings {
-        log.warning(warning);
-    }
-    let own = policy::Asked::of(&bundle.spec)?;
-    if own.narrow(&mut bundle.spec)? {
-        bundle.text = serde_json::to_vec(&bundle.spec)?;
-    }
-    let program = wasm::Program::of_bundle(&bundle)?;
-    if program.is_some() {
-        wasm::adapt(&mut bundle.spec);
-    }
-    let spec = &bundle.spec;
-    let surroundings = Surroundings::probe();
-    let lenient = is_lenient(global);
-    let linux = spec.linux().as_ref().context("policy: there is no linux")?;
-    let path = linux.cgroups_path().as_deref();
-    let groups = match global.systemd_cgroup {
-        true => Groups::plan_unit(path, asked.id, !surroundings.is_initial_root)?,
-        false => Groups::plan(path, asked.id)?,
-    };
-    let making = Making {
-        id: asked.id.into(),
-        without_pivot: asked.making.no_pivot,
-        keeps_keyring: asked.making.no_new_keyring,
-        preserved: asked.making.preserve_fds,
-    };
-    let network = own.network()?;
-    let mut kept = own.kept(network.as_ref(), &Folder::path(global, asked.id)?);
-    // What is refused is refused before anything is made.
-    let plan = |groups: &Groups, kept: &policy::Kept| {
-        wasm::plan(
-            program.as_ref(),
-            &bundle,
-            (groups, kept),
-            &making,
-            &surroundings,
-        )
-    };
-    let planned = plan(&groups, &kept)?;
-    let code = program.as_ref();
-    let code = code.map(|program| program.code(spec, &bundle.folder, log));
-    let code = code.transpose()?;
-    let socket = console_socket(asked, bundle.has_terminal())?;
+    let mut prepared = Prepared::of(global, asked, log)?;
+    let console = console_socket(asked, prepared.bundle.has_terminal())?;
     let folder = Folder::make(global, asked.id)?;
     let _lock = folder.lock()?;
-    let mut groups = groups;
-    let made = (|| {
-        folder.keep_config(&bundle.text)?;
-        // Before there is anything that would be left.
-        groups.claim()?;
-        let supervisor = match kept.asks() {
-            true => Some(begin_supervisor(spec, &planned, network, &kept, &folder)?),
-            false => None,
-        };
-        kept.supervisor =
-            (supervisor.as_ref()).and_then(|supervisor| Identity::of(supervisor.pid()));
-        if let (Some(supervisor), Some(broker)) = (&supervisor, &mut kept.broker) {
-            broker.environment = supervisor.environment().to_vec();
-            broker.has_users = planned.namespaces.has(Namespace::User);
-        }
-        let root = spec.root().as_ref().context("policy: there is no root")?;
-        let mut state = State {
-            id: asked.id.into(),
-            bundle: bundle.folder.clone(),
-            created: jiff::Timestamp::now().to_string(),
-            init: None,
-            keeper: None,
-            groups: groups.clone(),
-            rootfs: bundle.folder.join(root.path()),
-            has_hosts_network: false,
-            runs_wasm: program.is_some(),
-            annotations: spec.annotations().clone().unwrap_or_default(),
-            kept: kept.clone(),
-        };
-        folder.write(&state)?;
-        let begun = Begun::of(&planned)?;
-        // What systemd makes it makes around a process.
-        if groups.unit.is_none() {
-            groups.make(linux.resources().as_ref(), lenient)?;
-        }
-        let planned = match groups.all.len() == state.groups.all.len() && supervisor.is_none() {
-            true => planned,
-            // Without those groups that nobody lets it make; with what the supervisor has told.
-            false => plan(&groups, &kept)?,
-        };
-        state.groups = groups.clone();
-        state.has_hosts_network = !planned.namespaces.has(Namespace::Network);
-        let channel = supervisor.as_ref().map(Supervisor::channel);
-        let passed = (channel, code.as_ref());
-        let created = make(begun, &bundle, &planned, asked, passed, &state, lenient)?;
-        state.init = Identity::of(created.pid);
-        state.keeper = Identity::of(created.keeper);
-        let told = (|| {
-            folder.write(&state)?;
-            if let (Some(socket), Some(terminal)) = (&socket, &created.terminal) {
-                console::send(socket, terminal.as_fd())?;
-            }
-            asked
-                .pid_file
-                .map_or(Ok(()), |path| write_pid(path, created.pid))
-        })();
-        match told {
-            Ok(()) => Ok(created),
-            Err(error) => {
-                end(&created);
-                Err(error)
-            }
-        }
-    })();
+    let made = prepared.make(asked, &folder, console.as_ref());
     if made.is_err() {
         // What was made is taken down again; that this fails too is no news beside the first failure.
-        let _ = groups.remove();
+        let _ = prepared.groups.remove();
         let _ = folder.remove();
     }
     made
 }
 
-/// Ends one that nobody will hear of: its keeper ends with its first process.
-fn end(created: &Created) {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let _ = rustix::process::pidfd_send_signal(&created.pidfd, Signal::KILL);
-    let _ = has_ended_within(&created.pidfd, PATIENCE);
+/// All that is known before anything is made: what is refused is refused by then.
+struct Prepared {
+    bundle: Bundle,
+    making: Making,
+    surroundings: Surroundings,
+    lenient: bool,
+    groups: Groups,
+    network: Option<Network>,
+    kept: Kept,
+    program: Option<wasm::Program>,
+    plan: Plan,
+    /// Machine code of a program that is WebAssembly.
+    code: Option<fs::File>,
 }
 
-/// Who answers what the container's filters leave to it.
-fn begin_supervisor(
-    spec: &Spec,
-    plan: &Plan,
-    network: Option<Network>,
-    kept: &policy::Kept,
-    folder: &Folder,
-) -> anyhow::Result<Supervisor> {
-    const FOR_ALL: u32 = 0o644;
-    const FOR_OWNER: u32 = 0o600;
+impl Prepared {
+    fn of(global: &Global, asked: &Asked<'_>, log: &Log) -> anyhow::Result<Self> {
+        let mut bundle = bundle::load(asked.bundle)?;
+        for warning in &bundle.warnings {
+            log.warning(warning);
+        }
+        let own = policy::Asked::of(&bundle.spec)?;
+        if own.narrow(&mut bundle.spec)? {
+            bundle.text = serde_json::to_vec(&bundle.spec)?;
+        }
+        let program = wasm::Program::of_bundle(&bundle)?;
+        if program.is_some() {
+            wasm::adapt(&mut bundle.spec);
+        }
+        let surroundings = Surroundings::probe();
+        let linux = bundle.spec.linux().as_ref();
+        let linux = linux.context("policy: there is no linux")?;
+        let path = linux.cgroups_path().as_deref();
+        let groups = match global.systemd_cgroup {
+            true => Groups::plan_unit(path, asked.id, !surroundings.is_initial_root)?,
+            false => Groups::plan(path, asked.id)?,
+        };
+        let making = Making {
+            id: asked.id.into(),
+            without_pivot: asked.making.no_pivot,
+            keeps_keyring: asked.making.no_new_keyring,
+            preserved: asked.making.preserve_fds,
+        };
+        let network = own.network()?;
+        let kept = own.kept(network.as_ref(), &Folder::path(global, asked.id)?);
+        let with = (&groups, &kept);
+        let plan = wasm::plan(program.as_ref(), &bundle, with, &making, &surroundings)?;
+        let code = program
+            .as_ref()
+            .map(|program| program.code(&bundle.spec, &bundle.folder, log));
+        Ok(Self {
+            code: code.transpose()?,
+            lenient: is_lenient(global),
+            bundle,
+            making,
+            surroundings,
+            groups,
+            network,
+            kept,
+            program,
+            plan,
+        })
+    }
+
+    fn make(
+        &mut self,
+        asked: &Asked<'_>,
+        folder: &Folder,
+        console: Option<&OwnedFd>,
+    ) -> anyhow::Result<Created> {
+        folder.keep_config(&self.bundle.text)?;
+        // Before there is anything that would be left.
+        self.groups.claim()?;
+        let supervisor = self.begin_supervisor(folder)?;
+        let mut state = self.state(asked.id)?;
+        folder.write(&state)?;
+        let begun = Begun::of(&self.plan)?;
+        // What systemd makes it makes around a process.
+        if self.groups.unit.is_none() {
+            let resources = resources(&self.bundle.spec);
+            self.groups.make(resources, self.lenient)?;
+        }
+        // Without those groups that nobody lets it make; with what the supervisor has told.
+        if self.groups.all.len() != state.groups.all.len() || supervisor.is_some() {
+            self.plan_anew()?;
+        }
+        state.groups = self.groups.clone();
+        state.has_hosts_network = !self.plan.namespaces.has(Namespace::Network);
+        let mut engine = Engine {
+            state,
+            folder,
+            bundle: &self.bundle,
+            lenient: self.lenient,
+            console,
+            pid_file: asked.pid_file,
+        };
+        let preserved = preserved(self.making.preserved)?;
+        let nothing = nothing(self.bundle.has_terminal())?;
+        let given = Given {
+            streams: streams(nothing.as_ref(), &preserved, self.code.as_ref()),
+            // Systemd has put the process there itself.
+            groups: match self.groups.unit {
+                None => self.groups.open()?,
+                Some(_) => Vec::new(),
+            },
+            supervisor: supervisor.as_ref().map(Supervisor::channel),
+            processes: self.processes()?,
+        };
+        Ok(container::create(begun, &self.plan, given, &mut engine)?)
+    }
+
+    fn plan_anew(&mut self) -> anyhow::Result<()> {
+        self.plan = wasm::plan(
+            self.program.as_ref(),
+            &self.bundle,
+            (&self.groups, &self.kept),
+            &self.making,
+            &self.surroundings,
+        )?;
+        Ok(())
+    }
+
+    /// What is written down of it while it is made.
+    fn state(&self, id: &str) -> anyhow::Result<State> {
+        let spec = &self.bundle.spec;
+        let root = spec.root().as_ref().context("policy: there is no root")?;
+        Ok(State {
+            id: id.into(),
+            bundle: self.bundle.folder.clone(),
+            created: jiff::Timestamp::now().to_string(),
+            init: None,
+            keeper: None,
+            groups: self.groups.clone(),
+            rootfs: self.bundle.folder.join(root.path()),
+            has_hosts_network: false,
+            runs_wasm: self.program.is_some(),
+            annotations: spec.annotations().clone().unwrap_or_default(),
+            kept: self.kept.clone(),
+        })
+    }
+
+    /// Where the processes of its group are listed, where they are not ended by the container's own PID 1.
+    fn processes(&self) -> anyhow::Result<Option<OwnedFd>> {
+        let is_needed = self.groups.unit.is_none() && !self.plan.namespaces.owns(Namespace::Pid);
+        let file = self.groups.processes_file().filter(|_| is_needed);
+        file.map(|path| {
+            rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .with_context(|| format!("host: cannot open {path:?}"))
+        })
+        .transpose()
+    }
+
+    /// Who answers what the container's filters leave to it, where they leave anything.
+    fn begin_supervisor(&mut self, folder: &Folder) -> anyhow::Result<Option<Supervisor>> {
+        const FOR_OWNER: u32 = 0o600;
+        if !self.kept.asks() {
+            return Ok(None);
+        }
+        let (spec, process) = (&self.bundle.spec, &self.plan.process);
+        let network = self.network.take();
+        let supervisor = Supervisor::begin(container::Grants {
+            processors: processors(spec),
+            memory_bytes: memory_bytes(spec),
+            hosts: files_of_names(spec, network.as_ref(), folder)?,
+            denials: folder.new_file(DENIALS, "", FOR_OWNER)?,
+            refusals: bundle::refusals(spec, process, &self.kept)?,
+            attendant: bundle::attendant(spec, process)?,
+            network,
+        })?;
+        self.kept.supervisor = Identity::of(supervisor.pid());
+        if let Some(broker) = &mut self.kept.broker {
+            broker.environment = supervisor.environment().to_vec();
+            broker.has_users = self.plan.namespaces.has(Namespace::User);
+        }
+        Ok(Some(supervisor))
+    }
+}
+
+fn resources(spec: &Spec) -> Option<&LinuxResources> {
+    spec.linux().as_ref()?.resources().as_ref()
+}
+
+/// How many processors its quota comes to.
+fn processors(spec: &Spec) -> Option<f64> {
     /// The kernel's default (cpu.cfs_period_us).
     const PERIOD_US: u64 = 100_000;
-    let hosts = network.as_ref().map(|network| {
-        let head = policy::hosts_head(spec);
-        let names = network.hosts_file().unwrap_or_default();
-        let hosts = folder.new_file(policy::HOSTS, &format!("{head}{names}"), FOR_ALL)?;
-        anyhow::Ok((hosts, head))
-    });
-    if let Some(text) = network.as_ref().and_then(Network::resolver_file) {
+    let cpu = resources(spec)?.cpu().as_ref()?;
+    let (quota, period) = (cpu.quota()?, cpu.period().unwrap_or(PERIOD_US));
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+/// What its memory is limited to.
+fn memory_bytes(spec: &Spec) -> Option<u64> {
+    let limit = resources(spec)?.memory().as_ref()?.limit()?;
+    u64::try_from(limit).ok().filter(|bytes| *bytes > 0)
+}
+
+/// Makes its `/etc/hosts` and `/etc/resolv.conf`, where grants take their place. The first follows what names stand for.
+fn files_of_names(
+    spec: &Spec,
+    network: Option<&Network>,
+    folder: &Folder,
+) -> anyhow::Result<Option<(fs::File, String)>> {
+    const FOR_ALL: u32 = 0o644;
+    let Some(network) = network else {
+        return Ok(None);
+    };
+    if let Some(text) = network.resolver_file() {
         folder.new_file(policy::RESOLVER, &text, FOR_ALL)?;
     }
-    let resources = spec
-        .linux()
-        .as_ref()
-        .and_then(|linux| linux.resources().as_ref());
-    let memory = resources.and_then(|resources| resources.memory().as_ref()?.limit());
-    let cpu = resources.and_then(|resources| resources.cpu().as_ref());
-    let share = cpu.and_then(|cpu| Some((cpu.quota()?, cpu.period().unwrap_or(PERIOD_US))));
-    let share = share.filter(|(quota, period)| *quota > 0 && *period > 0);
-    let supervisor = Supervisor::begin(container::Grants {
-        processors: share.map(|(quota, period)| quota as f64 / period as f64),
-        memory_bytes: memory
-            .and_then(|bytes| u64::try_from(bytes).ok())
-            .filter(|bytes| *bytes > 0),
-        hosts: hosts.transpose()?,
-        denials: folder.new_file(DENIALS, "", FOR_OWNER)?,
-        refusals: bundle::refusals(spec, &plan.process, kept)?,
-        attendant: bundle::attendant(spec, &plan.process)?,
-        network,
-    })?;
-    Ok(supervisor)
+    let head = policy::hosts_head(spec);
+    let names = network.hosts_file().unwrap_or_default();
+    let hosts = folder.new_file(policy::HOSTS, &format!("{head}{names}"), FOR_ALL)?;
+    Ok(Some((hosts, head)))
 }
 
 fn console_socket(asked: &Asked<'_>, terminal: bool) -> anyhow::Result<Option<OwnedFd>> {
@@ -296,40 +374,6 @@ fn console_socket(asked: &Asked<'_>, terminal: bool) -> anyhow::Result<Option<Ow
         }
         (None, _) => Ok(None),
     }
-}
-
-fn make(
-    begun: Begun,
-    bundle: &Bundle,
-    plan: &Plan,
-    asked: &Asked<'_>,
-    (supervisor, code): (Option<BorrowedFd<'_>>, Option<&fs::File>),
-    state: &State,
-    lenient: bool,
-) -> anyhow::Result<Created> {
-    let groups = &state.groups;
-    let preserved = preserved(asked.making.preserve_fds)?;
-    let nothing = nothing(bundle.has_terminal())?;
-    let is_made = groups.unit.is_none();
-    // Elsewhere the container's PID 1 ends them all.
-    let is_needed = is_made && !plan.namespaces.owns(Namespace::Pid);
-    let processes = groups.processes_file().filter(|_| is_needed).map(|path| {
-        rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .with_context(|| format!("host: cannot open {path:?}"))
-    });
-    let given = Given {
-        streams: streams(nothing.as_ref(), &preserved, code),
-        // Systemd has put the process there itself.
-        groups: if is_made { groups.open()? } else { Vec::new() },
-        supervisor,
-        processes: processes.transpose()?,
-    };
-    let mut engine = Engine {
-        state,
-        bundle,
-        lenient,
-    };
-    Ok(container::create(begun, plan, given, &mut engine)?)
 }
 
 /// The three streams and what else the program finds open, machine code of WebAssembly last. With a terminal none of them is this

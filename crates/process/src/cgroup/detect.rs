@@ -2,7 +2,7 @@
 //!
 //! Pure parsing of `/proc/self/cgroup` and `/proc/self/mountinfo` (cgroups(7), proc(5)).
 
-use crate::paths::join;
+use crate::{kernel_file::mount_path, paths::join};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -146,8 +146,8 @@ impl<'a> Mount<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
-        let root = unescape(before.next()?);
-        let point = unescape(before.next()?);
+        let root = mount_path(before.next()?.as_bytes());
+        let point = mount_path(before.next()?.as_bytes());
         let mut after = after.split(' ');
         let version = match after.next()? {
             "cgroup2" => Version::V2,
@@ -204,28 +204,6 @@ impl<'a> Mount<'a> {
         let outside = path.starts_with("/..") || path.to_string_lossy().ends_with(" (deleted)");
         (!outside).then(|| join(&self.point, below))
     }
-}
-
-/// Undoes the octal escapes that mountinfo has for space, tab, newline and backslash.
-fn unescape(field: &str) -> PathBuf {
-    let mut parts = field.split('\\');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let escaped = part
-            .split_at_checked(3)
-            .and_then(|(octal, rest)| Some((u8::from_str_radix(octal, 8).ok()?, rest)));
-        match escaped {
-            Some((byte, rest)) => {
-                plain.push(char::from(byte));
-                plain.push_str(rest);
-            }
-            None => {
-                plain.push('\\');
-                plain.push_str(part);
-            }
-        }
-    }
-    plain.into()
 }
 
 #[cfg(test)]

@@ -63,6 +63,14 @@ pub trait Creator {
     ///
     /// With what keeps it from going on.
     fn on_namespaces(&mut self, pid: u32) -> Result<(), String>;
+
+    /// It is there, and is left to its keeper next: until then it ends with this process. What is written down of it now is there
+    /// for as long as it is.
+    ///
+    /// # Errors
+    ///
+    /// With what keeps it from going on.
+    fn on_created(&mut self, created: &Created) -> Result<(), String>;
 }
 
 /// A container that waits for its start.
@@ -177,7 +185,12 @@ pub fn create(
         let kept = kept.map_err(|error| ContainerError::Supervise(error.to_string()))?;
         namespaces.push((container::SUPERVISOR, kept));
     }
-    first.let_go(given.processes, &namespaces, terminal)
+    let created = first.created(terminal)?;
+    creator
+        .on_created(&created)
+        .map_err(ContainerError::Paused)?;
+    first.let_go(given.processes, &namespaces)?;
+    Ok(created)
 }
 
 /// Whether it was set from outside. A first process that became another user is not the owner of its own file, and a score below the
@@ -346,13 +359,22 @@ impl First {
         }
     }
 
+    fn created(&self, terminal: Option<OwnedFd>) -> Result<Created, ContainerError> {
+        let keeper = self.keeper.as_ref().ok_or(ContainerError::Gone)?;
+        Ok(Created {
+            pid: self.pid,
+            keeper: keeper.pid(),
+            pidfd: self.pidfd.try_clone().map_err(|_| ContainerError::Gone)?,
+            terminal,
+        })
+    }
+
     /// Leaves the container to its keeper.
     fn let_go(
         mut self,
         processes: Option<OwnedFd>,
         namespaces: &[(u64, OwnedFd)],
-        terminal: Option<OwnedFd>,
-    ) -> Result<Created, ContainerError> {
+    ) -> Result<(), ContainerError> {
         let namespaces_fds = namespaces.iter().map(|(_, namespace)| namespace.as_fd());
         let fds: Vec<_> = processes
             .iter()
@@ -366,13 +388,10 @@ impl First {
             &record_bytes(container::LET_GO, &words),
             &fds,
         )?;
-        let keeper = self.keeper.take().map_or(0, Spawned::leave);
-        Ok(Created {
-            pid: self.pid,
-            keeper,
-            pidfd: self.pidfd.try_clone().map_err(|_| ContainerError::Gone)?,
-            terminal,
-        })
+        if let Some(keeper) = self.keeper.take() {
+            keeper.leave();
+        }
+        Ok(())
     }
 
     /// It has become its program, and its keeper, which has nothing to keep, ends by itself.

@@ -106,11 +106,13 @@ impl Spawned {
 }
 
 impl Spawned {
-    /// Leaves it to whoever is its parent next; gives its pid. Only once it runs its program.
-    pub(crate) fn leave(self) -> u32 {
-        let pid = self.pid.as_raw_nonzero().get() as u32;
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Leaves it to whoever is its parent next. Only once it runs its program.
+    pub(crate) fn leave(self) {
         std::mem::forget(self);
-        pid
     }
 }
 
