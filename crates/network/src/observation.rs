@@ -35,6 +35,8 @@ pub enum Call {
     Proxy,
     /// A question to a name server.
     Lookup,
+    /// io_uring_setup(2): its calls are no calls, and nobody could look at them.
+    Ring,
 }
 
 impl fmt::Display for Call {
@@ -47,6 +49,7 @@ impl fmt::Display for Call {
             Self::Listen => "listen",
             Self::Proxy => "proxy",
             Self::Lookup => "look up",
+            Self::Ring => "io_uring_setup",
         })
     }
 }

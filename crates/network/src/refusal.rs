@@ -65,6 +65,8 @@ pub enum Reason {
     Unfound,
     /// A name that a name server was asked, but not seen in the question.
     Unseen,
+    /// The kernel carries its calls out past every filter.
+    Ring,
     /// The proxy for wildcards refused.
     Proxy(ProxyRefusal),
 }
@@ -94,6 +96,7 @@ impl fmt::Display for Reason {
                 f.write_str("the socket is bound to no address and would listen at every interface")
             }
             Self::Declined => f.write_str("whoever was asked did not allow it"),
+            Self::Ring => f.write_str("no filter sees what is done by it, so no guest has it"),
             Self::Unfound => f.write_str("this machine finds no address of that name"),
             Self::Unseen => f.write_str(
                 "no name server answers a guest, and which name it was could not be seen",
@@ -121,6 +124,7 @@ impl Reason {
             | Self::Declined
             | Self::Unfound
             | Self::Unseen
+            | Self::Ring
             | Self::Proxy(_) => false,
         }
     }

@@ -102,7 +102,7 @@ fn of_network(observation: &Observation) -> Option<Denial> {
     let refusal = observation.refusal.as_ref()?;
     let target = &observation.target;
     let what = match observation.call {
-        Call::Socket => target.to_string(),
+        Call::Socket | Call::Ring => target.to_string(),
         Call::Connect => format!("a connection to {target}"),
         Call::Send => format!("a datagram to {target}"),
         Call::Bind => format!("the address {target}"),

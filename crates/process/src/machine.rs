@@ -70,6 +70,10 @@ impl Quotas {
     }
 }
 
+/// Why a second supervisor cannot look at a process.
+pub(crate) const ANOTHER_LOOKS: &str =
+    "the kernel lets one supervisor look at a process, and here another one may";
+
 impl Machine {
     /// Asks the kernel.
     pub fn probe() -> Self {
@@ -113,6 +117,24 @@ impl Machine {
     /// (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`, Linux 5.19).
     pub fn keeps_calls(&self) -> bool {
         sys::keeps_calls()
+    }
+
+    /// Whether a guest's calls can be held here until somebody has answered, as long as no profile of its policy is against it.
+    pub fn holds_calls(&self) -> bool {
+        self.why_unattended().is_none() && self.keeps_calls()
+    }
+
+    /// Why nobody can attend to calls of a guest's here.
+    pub(crate) fn why_unattended(&self) -> Option<&'static str> {
+        if self.tier == Tier::Bare {
+            Some("that takes namespaces, see `palisade doctor`")
+        } else if !self.has_seccomp() {
+            Some("this kernel has no seccomp filters")
+        } else if self.is_filtered() {
+            Some(ANOTHER_LOOKS)
+        } else {
+            None
+        }
     }
 
     /// Which control groups can hold a limit here.

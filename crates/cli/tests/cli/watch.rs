@@ -13,6 +13,7 @@ cases![
     a_home_behind_a_link_is_not_advised,
     a_signal_ends_a_call_that_waits,
     the_flag_that_is_told_works,
+    the_command_line_that_is_told_works,
     what_is_granted_for_reading_only,
     what_is_protected_has_no_flag,
     a_relative_path_where_the_folder_is_not_granted,
@@ -29,6 +30,7 @@ cases![
     a_thread_and_a_child_are_seen,
     many_files_of_a_folder_are_told_as_one,
     a_flood_of_names_is_counted,
+    who_wants_a_ring_is_told,
     long_ways_to_short_paths_are_bounded_too,
     how_a_process_ended_is_told,
     without_a_report_it_is_printed,
@@ -207,6 +209,20 @@ fn the_flag_that_is_told_works(fixture: &Fixture) {
     let outcome = watch(fixture, &[flag, value], &["cat", &path]).run();
     outcome.prints("content");
     assert_eq!(denials(fixture), [] as [Value; 0]);
+}
+
+/// As it can be copied to a shell.
+fn the_command_line_that_is_told_works(fixture: &Fixture) {
+    fixture.write("da:ta/a b", "content");
+    let read = format!("cat '{}'; exit $?", fixture.text("da:ta/a b"));
+    script(fixture, &["--env", "A=secret"], &read);
+    let why = fixture.palisade(["why", "report.json"]).run().text();
+    assert!(!why.contains("secret"), "{why}");
+    let told = why
+        .lines()
+        .find_map(|line| line.strip_prefix("To allow it: palisade "));
+    let words = shlex::split(told.unwrap()).unwrap();
+    fixture.palisade(words).run().prints("content");
 }
 
 fn what_is_granted_for_reading_only(fixture: &Fixture) {
@@ -435,16 +451,35 @@ fn many_files_of_a_folder_are_told_as_one(fixture: &Fixture) {
          ./data/sub to be read and executed."
     );
     assert!(lines[1].contains("wanted the file ./other"), "{why}");
+    let flags = "To allow it: palisade run --watch --report report.json --read ./data/sub --read ./other -- ";
+    assert!(lines[2].starts_with(flags), "{why}");
     assert_eq!(
-        lines[2..],
-        [
-            "To allow it: palisade run --read ./data/sub --read ./other …",
-            "In a policy: grants.read = [\"./data/sub\", \"./other\"]",
-        ]
+        lines[3..],
+        ["In a policy: grants.read = [\"./data/sub\", \"./other\"]"]
     );
 }
 
 /// In bounded memory: what names there are is the guest's to choose.
+/// It is refused as it is without anybody who looks.
+fn who_wants_a_ring_is_told(fixture: &Fixture) {
+    let script = "import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.syscall(425, 8, ctypes.create_string_buffer(120)) == -1
+print(ctypes.get_errno())";
+    assert_eq!(python(fixture, &[], script).stdout, b"38\n");
+    let denials = denials(fixture);
+    let ring: Vec<_> = denials
+        .iter()
+        .filter(|denial| denial["call"] == "io_uring_setup")
+        .collect();
+    assert_eq!(ring.len(), 1, "{denials:?}");
+    assert_eq!(ring[0]["what"], "io_uring");
+    assert_eq!(
+        (&ring[0]["grant"], &ring[0]["probe"]),
+        (&Value::Null, &Value::Bool(true))
+    );
+}
+
 fn a_flood_of_names_is_counted(fixture: &Fixture) {
     for index in 0..300 {
         fixture.write(&format!("data/{index}"), "");
@@ -750,7 +785,7 @@ fn a_folder_with_more_than_was_asked_for_is_not_advised(fixture: &Fixture) {
     let data = fixture.text("data");
     script(fixture, &[], &format!("cat {data}/a {data}/b {data}/c"));
     let why = fixture.palisade(["why", "report.json"]).run().text();
-    let flags = format!("--read {data}/a --read {data}/b --read {data}/c …");
+    let flags = format!("--read {data}/a --read {data}/b --read {data}/c -- /bin/sh");
     assert!(why.contains(&flags), "{why}");
 }
 

@@ -87,6 +87,7 @@ impl Brokered<'_> {
             libc::SYS_sendmmsg => self.observe_datagrams(),
             libc::SYS_execve | libc::SYS_execveat => self.execution(),
             libc::SYS_setsockopt => self.linger(),
+            libc::SYS_io_uring_setup => self.ring(),
             number if self.shared.watch.is_some() => match file_calls::find(number) {
                 Some(call) => self.ask_for_files(call),
                 None => Err(Errno::NOSYS),

@@ -8,7 +8,7 @@ use super::{
     request::Source,
 };
 use crate::{address::Address, file_calls, seen, sys::notify, wire};
-use palisade_network::{Asked, Call, Refusal, Target};
+use palisade_network::{Asked, Call, Reason, Refusal, Target};
 use palisade_policy::{HostName, Transport};
 use rustix::io::Errno;
 use std::{
@@ -29,6 +29,18 @@ impl Brokered<'_> {
         }
         self.tell_of_execution();
         Ok(Answer::Continue)
+    }
+
+    /// `io_uring_setup(entries, parameters)`, of a guest that is watched: there is none, which is told once by whoever tries.
+    pub(super) fn ring(&self) -> Outcome {
+        let refusal = Refusal {
+            reason: Reason::Ring,
+            grant: None,
+        };
+        let target = Target::Other("io_uring".into());
+        let observations = &self.shared.observations;
+        observations.record(Call::Ring, target, self.who(), Some(refusal), true);
+        Err(Errno::NOSYS)
     }
 
     /// Nobody misses one that cannot be read, or for which init has no time.

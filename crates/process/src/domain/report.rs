@@ -27,6 +27,7 @@ impl Domain {
             trap: None,
             lost: self.lost(words),
             command: self.command.clone(),
+            flags: None,
             exit,
             ending,
             exit_code: ending.shell_code(exit),

@@ -2,7 +2,7 @@
 
 use crate::{
     layout::Layout,
-    machine::{Machine, Tier},
+    machine::{ANOTHER_LOOKS, Machine, Tier},
     plan_error::PlanError,
     seccomp::{Groups, HostNetwork},
 };
@@ -61,15 +61,8 @@ pub(super) fn refuse_asking(policy: &Policy, machine: &Machine) -> Result<(), Pl
 /// Why nobody can attend to calls of a guest's.
 fn why_unattended(policy: &Policy, machine: &Machine) -> Option<&'static str> {
     let has_own_wall = policy.grants.profiles.contains(&Profile::Palisade);
-    if machine.tier == Tier::Bare {
-        Some("that takes namespaces, see `palisade doctor`")
-    } else if !machine.has_seccomp() {
-        Some("this kernel has no seccomp filters")
-    } else if machine.is_filtered() || has_own_wall {
-        Some("the kernel lets one supervisor look at a process, and here another one may")
-    } else {
-        None
-    }
+    let why = machine.why_unattended();
+    why.or_else(|| has_own_wall.then_some(ANOTHER_LOOKS))
 }
 
 /// With UDP sockets that may only listen, sending is not looked at; with none, it is for the report's

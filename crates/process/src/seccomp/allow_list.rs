@@ -124,6 +124,8 @@ pub fn allow_list(groups: &Groups) -> Filter {
     set(&mut filter, libc::SYS_ioctl, ioctl(groups));
     if groups.watched {
         watch_files(&mut filter);
+        // Refused as ever, by who is told of it.
+        set(&mut filter, libc::SYS_io_uring_setup, Action::Notify);
     }
     filter
 }
