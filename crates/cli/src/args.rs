@@ -276,6 +276,9 @@ pub(crate) struct LearnArgs {
     /// Print what the policy that is there lacks, and write nothing
     #[arg(long, conflicts_with_all = ["force", "merge"])]
     pub(crate) diff: bool,
+    /// Leave out what a fresh checkout has not: what .gitignore names, and folders that tools make
+    #[arg(long)]
+    pub(crate) fresh: bool,
     /// Keep what the last round made of the project, as a new folder
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) keep: Option<PathBuf>,
@@ -304,9 +307,9 @@ pub(crate) struct LearnArgs {
 // `palisade why`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// A report's file, or `-` for stdin
+    /// A report's file, or `-` for stdin; without it, that of the last run that failed at a terminal
     #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath)]
-    pub(crate) report: PathBuf,
+    pub(crate) report: Option<PathBuf>,
     /// Write the grants that would have allowed it to this policy, after asking about each
     #[arg(long, value_name = "POLICY", value_hint = ValueHint::FilePath)]
     pub(crate) apply: Option<PathBuf>,

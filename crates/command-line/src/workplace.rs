@@ -28,11 +28,14 @@ const EVERYBODYS: [&str; 16] = [
     "/sys", "/tmp", "/usr", "/var", "/var/tmp",
 ];
 
+/// What a copy has not, by its name.
+pub type Without = Box<dyn Fn(&OsStr) -> bool>;
+
 /// Where the command runs.
-#[derive(Debug)]
 pub struct Workplace {
     /// The user's folder.
     source: PathBuf,
+    without: Without,
     /// What holds the copy; `None` is the user's folder itself.
     copy: Option<TempDir>,
     /// How it was left.
@@ -44,9 +47,10 @@ pub struct Workplace {
 }
 
 impl Workplace {
-    fn new(source: PathBuf, copy: Option<TempDir>) -> Self {
+    fn new(source: PathBuf, without: Without, copy: Option<TempDir>) -> Self {
         Self {
             source,
+            without,
             copy,
             mirror: RefCell::default(),
             left_out: Cell::new(0),
@@ -56,7 +60,7 @@ impl Workplace {
 
     /// The folder itself: runs see what the runs before them left.
     pub fn in_place(source: PathBuf) -> Self {
-        Self::new(source, None)
+        Self::new(source, Box::new(|_| false), None)
     }
 
     /// A copy, as the user left the folder before each run.
@@ -66,9 +70,18 @@ impl Workplace {
     /// When the folder is somebody's home or a folder of the system, larger than [`MOST_BYTES`] or
     /// [`MOST_FILES`], for which there is this advice, or when there is no room.
     pub fn copy_of(source: PathBuf, advice: &str) -> anyhow::Result<Self> {
+        Self::copy_without(source, Box::new(|_| false), advice)
+    }
+
+    /// The same without what these names are of.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Workplace::copy_of`].
+    pub fn copy_without(source: PathBuf, without: Without, advice: &str) -> anyhow::Result<Self> {
         refuse_if_general(&source, advice)?;
         let mut size = Size::default();
-        size.add(&source);
+        size.add(&source, &without);
         if size.is_too_much() {
             bail!(
                 "usage: {} has more than {} MiB or {MOST_FILES} files in it, too much to copy before each run; {advice}",
@@ -82,7 +95,7 @@ impl Workplace {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(place_near(&source))
             .context("host: cannot make a folder for copies; set TMPDIR to one with room")?;
-        let workplace = Self::new(source, Some(copy));
+        let workplace = Self::new(source, without, Some(copy));
         workplace.refresh()?;
         Ok(workplace)
     }
@@ -145,7 +158,7 @@ impl Workplace {
         };
         let began = Instant::now();
         let mut mirror = self.mirror.borrow_mut();
-        let refreshed = mirror.refresh(&self.source, copy.path(), self.name());
+        let refreshed = mirror.refresh(&self.source, copy.path(), self.name(), &self.without);
         let left_out = refreshed.with_context(|| {
             let (source, inside) = (self.source.display(), self.inside());
             format!("host: cannot copy {source} to {}", inside.display())
@@ -169,7 +182,7 @@ pub fn keep(left: &Path, folder: &Path) -> anyhow::Result<usize> {
     // One that somebody has made meanwhile is not written to.
     fs::create_dir(folder).with_context(|| format!("host: cannot make {}", folder.display()))?;
     let mut mirror = Mirror::default();
-    let kept = mirror.refresh(left, around, name);
+    let kept = mirror.refresh(left, around, name, &|_| false);
     kept.with_context(|| format!("host: cannot copy what was left to {}", folder.display()))
 }
 
@@ -216,8 +229,11 @@ impl Size {
     }
 
     /// Stops when it is too much. What can't be read is not copied either.
-    fn add(&mut self, folder: &Path) {
+    fn add(&mut self, folder: &Path, without: &dyn Fn(&OsStr) -> bool) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if without(&entry.file_name()) {
+                continue;
+            }
             let Ok(data) = entry.path().symlink_metadata() else {
                 continue;
             };
@@ -229,7 +245,7 @@ impl Size {
                 return;
             }
             if data.is_dir() {
-                self.add(&entry.path());
+                self.add(&entry.path(), without);
             }
         }
     }
@@ -284,6 +300,21 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_is_without_what_is_named() {
+        let source = folder();
+        fs::create_dir(source.path().join("sub/made")).unwrap();
+        let large = File::create(source.path().join("sub/made/large")).unwrap();
+        large.set_len(MOST_BYTES + 1).unwrap();
+        let without = Box::new(|name: &OsStr| name == "made");
+        let copy = Workplace::copy_without(source.path().into(), without, "").unwrap();
+        let inside = copy.inside().join("sub");
+        assert!(inside.join("file").exists() && !inside.join("made").exists());
+        fs::create_dir(inside.join("made")).unwrap();
+        copy.refresh().unwrap();
+        assert!(!inside.join("made").exists(), "what a run made of it goes");
+    }
+
+    #[test]
     fn nobody_else_reaches_a_copy() {
         let source = folder();
         let file = source.path().join("sub/file");
@@ -321,7 +352,8 @@ mod tests {
     #[test]
     fn a_folder_of_everybody_is_not_copied() {
         let error = Workplace::copy_of("/usr".into(), "elsewhere")
-            .unwrap_err()
+            .err()
+            .unwrap()
             .to_string();
         assert!(error.contains("/usr is a folder of the system") && error.contains("elsewhere"));
     }
@@ -331,7 +363,8 @@ mod tests {
         let source = folder();
         let file = File::create(source.path().join("large")).unwrap();
         file.set_len(MOST_BYTES + 1).unwrap();
-        let error = Workplace::copy_of(source.path().to_owned(), "elsewhere").unwrap_err();
+        let error = Workplace::copy_of(source.path().to_owned(), "elsewhere").err();
+        let error = error.unwrap();
         assert!(error.to_string().contains("more than 1024 MiB"), "{error}");
     }
 }

@@ -124,8 +124,21 @@ impl Told {
     }
 }
 
+/// In printable ASCII, whatever a guest calls itself: who is asked may show it as it comes.
 fn as_line(said: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(said).unwrap_or_default();
+    let text = serde_json::to_string(said).unwrap_or_default();
+    let mut line = Vec::with_capacity(text.len() + 1);
+    for letter in text.chars() {
+        match letter {
+            // Only words hold others, and are read back the same (RFC 8259, 7).
+            ' '..='~' => line.push(letter as u8),
+            letter => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    line.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+                }
+            }
+        }
+    }
     line.push(b'\n');
     line
 }

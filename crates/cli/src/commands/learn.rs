@@ -15,13 +15,13 @@
 //! are not asked about at all ([`palisade_process::places`]). What it changed is seen by comparing the copy, not by its word.
 
 mod changes;
+mod checkout;
 mod draft;
 mod ground;
 mod learned;
 mod signals;
 
 use super::{
-    policy_text::quoted,
     secrets::Secrets,
     why::{
         apply::{Terminal, ask, merge, new_to},
@@ -33,7 +33,7 @@ use anyhow::{Context, bail};
 use draft::{Draft, Frame};
 use ground::{Ground, Kind, Round};
 use learned::{Learned, Wish, Written};
-use palisade_policy::visible;
+use palisade_policy::{PolicyLayer, visible};
 use palisade_wall::{Command, Report};
 use std::{
     fs,
@@ -62,7 +62,7 @@ pub(crate) fn learn(args: LearnArgs) -> anyhow::Result<u8> {
     }
     let out = Out::find(&args)?;
     let keep = args.keep.as_deref().map(place_to_keep).transpose()?;
-    let ground = Ground::new(&project)?;
+    let ground = Ground::new(&project, args.fresh)?;
     let learned = Learned::of_project(&project, &looked, &args);
     say::line(&learned.promise(&ground, &args));
     let mut teacher = Teacher {
@@ -179,16 +179,34 @@ impl Out {
                 beside::replace(&self.file, |made| Ok(made.write_all(text.as_bytes())?))
             }
             Way::New => beside::make_new(&self.file, &text).map_err(Into::into),
-            Way::Merge => return merge(&self.file, &draft.values()),
-            Way::Compare => return self.compare(draft),
+            Way::Merge => {
+                merge(&self.file, &draft.values())?;
+                return self.tell_limits(draft);
+            }
+            Way::Compare => {
+                self.compare(draft)?;
+                return self.tell_limits(draft);
+            }
         };
         made.with_context(|| format!("host: cannot write {}", self.file.display()))
     }
 
+    /// A limit is nobody's grant: who has set one raises it.
+    fn tell_limits(&self, draft: &Draft<'_>) -> anyhow::Result<()> {
+        let (text, _) = new_to(&self.file, &[])?;
+        let folder = self.file.parent().unwrap_or(Path::new("/"));
+        let there = PolicyLayer::from_toml(&text, "it", folder).context("policy: it is none")?;
+        for limit in draft.narrower(&there) {
+            say::line(&format!(
+                "its [limits] leave less room than this command would be given: {limit}"
+            ));
+        }
+        Ok(())
+    }
+
     fn compare(&self, draft: &Draft<'_>) -> anyhow::Result<()> {
         let (_, new) = new_to(&self.file, &draft.values())?;
-        let lines = new.iter();
-        let lines = lines.map(|(key, value)| format!("+ grants.{key} = [{}]\n", quoted(value)));
+        let lines = new.iter().map(|value| format!("+ {value}\n"));
         say::print(&lines.collect::<String>(), "what it lacks").map(drop)
     }
 }

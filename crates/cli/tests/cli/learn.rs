@@ -54,6 +54,9 @@ cases![
     ctrl_c_ends_a_question,
     names_with_colons,
     what_a_policy_lacks_is_added,
+    profiles_that_a_policy_lacks_are_added,
+    a_name_is_told_however_it_is_looked_up,
+    a_fresh_checkout_is_without_what_is_made,
     what_a_policy_lacks_is_printed,
     a_signal_ends_a_server,
     a_signal_ends_the_reading_of_stdin,
@@ -344,6 +347,8 @@ fn keys_are_granted_to_nobody(fixture: &Fixture) {
     assert_eq!(policy(fixture), ["read ."]);
     let text = fixture.read("project/policy.toml");
     assert!(!text.contains("(--read"), "{text}");
+    let told = format!("(by hand: --read {})", fixture.text("home/.ssh/id_ed25519"));
+    assert!(text.contains(&told), "{text}");
 }
 
 /// Git looks whether there is a folder, and says that it is none.
@@ -836,13 +841,68 @@ fn what_a_policy_lacks_is_added(fixture: &Fixture) {
         "{text}"
     );
     assert_eq!(policy(fixture), ["read . ^/beside/data", "write docs"]);
+    assert!(text.contains("/beside/data\", # read by cat\n"), "{text}");
     let outcome = script(
         fixture,
         &["--yes", "--merge"],
         "cat ../beside/data && echo x >docs/page",
     );
-    tells(&outcome, 0, &["has all of it"]);
+    let limit = "leave less room than this command would be given: time = \"10m\"";
+    tells(&outcome, 0, &["has all of it", limit]);
     assert_eq!(fixture.read("project/policy.toml"), text);
+}
+
+/// Without the profile of its tool the policy would be none behind which it ended well.
+fn profiles_that_a_policy_lacks_are_added(fixture: &Fixture) {
+    fixture.write("project/go.mod", "module example\n");
+    fixture.write("home/go/pkg/mod/cache/entry", "fetched");
+    fixture.write("project/policy.toml", "[grants]\nread = [\".\"]\n");
+    let entry = fixture.text("home/go/pkg/mod/cache/entry");
+    let words = ["learn", "--merge", "--", "/bin/cat", &entry];
+    let outcome = palisade(fixture, &words)
+        .env("HOME", &fixture.text("home"))
+        .run();
+    tells(&outcome, 0, &["1 grant added", "new: profiles = [\"go\"]"]);
+    let text = fixture.read("project/policy.toml");
+    assert!(text.starts_with("profiles = [\"go\"]\n"), "{text}");
+}
+
+/// By a lookup whose question nobody sees: of one address family.
+fn a_name_is_told_however_it_is_looked_up(fixture: &Fixture) {
+    let lookup = "import socket
+address = socket.getaddrinfo('registry.example', 8443, socket.AF_INET)[0][4]
+socket.create_connection(address)";
+    let outcome = learn(fixture, &[], &["/usr/bin/python3", "-c", lookup]);
+    tells(
+        &outcome,
+        1,
+        &["not granted: --connect tcp://registry.example:8443"],
+    );
+}
+
+fn a_fresh_checkout_is_without_what_is_made(fixture: &Fixture) {
+    fixture.write(
+        "project/Makefile",
+        "all:\n\tmkdir target && echo x >target/made\n",
+    );
+    fixture.write("project/.gitignore", "*.local\n");
+    fixture.write("project/settings.local", "mine");
+    fixture.write("project/target/made", "before");
+    let large = fs::File::options()
+        .write(true)
+        .open(fixture.path("project/target/made"));
+    large.unwrap().set_len((1 << 30) + 1).unwrap();
+    let command = "test ! -e settings.local && make";
+    let outcome = script(fixture, &[], command);
+    tells(
+        &outcome,
+        125,
+        &["too much to copy", "--fresh leaves out what is made anew"],
+    );
+    let outcome = script(fixture, &["--fresh"], command);
+    tells(&outcome, 0, &["as it is checked out", "1 grant"]);
+    assert_eq!(policy(fixture), ["write .", "protect policy.toml"]);
+    assert_eq!(fixture.read("project/settings.local"), "mine");
 }
 
 fn what_a_policy_lacks_is_printed(fixture: &Fixture) {
@@ -851,7 +911,10 @@ fn what_a_policy_lacks_is_printed(fixture: &Fixture) {
     fixture.write("project/policy.toml", mine);
     let outcome = script(fixture, &["--yes", "--diff"], "cat ../beside/data");
     tells(&outcome, 0, &[]);
-    let told = format!("+ grants.read = [{:?}]\n", fixture.text("beside/data"));
+    let told = format!(
+        "+ grants.read = [{:?}] # read by cat\n",
+        fixture.text("beside/data")
+    );
     assert_eq!(String::from_utf8_lossy(&outcome.stdout), told);
     assert_eq!(fixture.read("project/policy.toml"), mine);
     tells(

@@ -74,18 +74,20 @@ fn changed(data: &Stat) -> Time {
 }
 
 impl Mirror {
-    /// Makes `name` in the folder `holder` what the folder `source` is, except for `holder` itself if that lies
-    /// there. Gives how much could not be copied.
+    /// Makes `name` in the folder `holder` what the folder `source` is, except for names that it is to be `without`, and for `holder`
+    /// itself if that lies there. Gives how much could not be copied.
     pub(super) fn refresh(
         &mut self,
         source: &Path,
         holder: &Path,
         name: &OsStr,
+        without: &dyn Fn(&OsStr) -> bool,
     ) -> io::Result<usize> {
         let source = open_folder(CWD, source.as_os_str())?;
         let holder = open_folder(CWD, holder.as_os_str())?;
         let mut pass = Pass {
             skipped: identity(&fstat(&holder)?),
+            without,
             left_out: 0,
             latest: Time::default(),
             may_clone: true,
@@ -106,9 +108,10 @@ pub(super) fn remove_from(holder: &Path, name: &OsStr) -> io::Result<()> {
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// One time through all of it.
-struct Pass {
+struct Pass<'a> {
     /// Where copies are made: not part of one.
     skipped: (u64, u64),
+    without: &'a dyn Fn(&OsStr) -> bool,
     left_out: usize,
     /// The latest time of change of what was made.
     latest: Time,
@@ -117,7 +120,7 @@ struct Pass {
     buffer: Vec<u8>,
 }
 
-impl Pass {
+impl Pass<'_> {
     fn folder(
         &mut self,
         source: &OwnedFd,
@@ -138,6 +141,9 @@ impl Pass {
         }
         let mut entries = Entries::new();
         for name in names_in(source)? {
+            if (self.without)(&name) {
+                continue;
+            }
             let old = old.remove(&name);
             if let Some(kept) = self.entry(source, &copy, &name, old)? {
                 entries.insert(name, kept);

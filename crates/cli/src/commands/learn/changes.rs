@@ -1,9 +1,9 @@
 //! What a run changed of a project: told by comparing the copy, not by the guest's word.
 
-use palisade_command_line::read::read_regular_file;
+use super::checkout::Checkout;
 use std::{
     collections::BTreeSet,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::{self, Metadata},
     io,
     os::unix::fs::MetadataExt,
@@ -12,49 +12,67 @@ use std::{
 
 /// More folders than these are the project.
 const MOST: usize = 8;
-/// Of a `.gitignore`, whose author may be anybody: each folder is compared with each name.
-const MOST_NAMES: usize = 1000;
-const MOST_BYTES: u64 = 1 << 20;
-
-/// Folders that builds make: a fresh checkout has none of them.
-const MADE: [&str; 14] = [
-    "target",
-    "build",
-    "dist",
-    "out",
-    "node_modules",
-    ".venv",
-    "venv",
-    "__pycache__",
-    ".pytest_cache",
-    ".mypy_cache",
-    ".tox",
-    ".gradle",
-    ".next",
-    "coverage",
-];
-
 /// Folders of a project in which something was made, changed or removed, by their paths in it.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Changes {
     folders: BTreeSet<PathBuf>,
     /// The project, and the copy as the run left it.
     places: [PathBuf; 2],
-    /// Names of folders that are made anew.
-    made: Vec<String>,
+    checkout: Checkout,
+    /// What it lacks was not copied.
+    is_fresh: bool,
 }
 
 impl Changes {
-    /// Of the copy since it was made. What is no file, folder or link was not copied, and is passed over.
-    pub(super) fn between(source: &Path, copy: &Path) -> io::Result<Self> {
-        let mut folders = BTreeSet::new();
-        compare(source, copy, Path::new(""), &mut folders)?;
-        let known = MADE.map(str::to_owned).into_iter();
-        Ok(Self {
-            folders,
+    /// Of the copy since it was made, as a fresh checkout or as a whole. What is no file, folder or link was not copied, and is passed
+    /// over.
+    pub(super) fn between(
+        source: &Path,
+        copy: &Path,
+        checkout: Checkout,
+        is_fresh: bool,
+    ) -> io::Result<Self> {
+        let mut changes = Self {
+            folders: BTreeSet::new(),
             places: [source, copy].map(Into::into),
-            made: known.chain(ignored(source)).collect(),
-        })
+            checkout,
+            is_fresh,
+        };
+        changes.compare(source, copy, Path::new(""))?;
+        Ok(changes)
+    }
+
+    fn compare(&mut self, source: &Path, copy: &Path, below: &Path) -> io::Result<()> {
+        let mut old = names(source)?;
+        old.retain(|name| !(self.is_fresh && self.checkout.is_without(name)));
+        let new = match names(copy) {
+            // The guest has closed it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.folders.insert(below.into());
+                return Ok(());
+            }
+            new => new?,
+        };
+        let mut has_changed = false;
+        for name in new {
+            let (was, is) = (source.join(&name), copy.join(&name));
+            let is_new = !old.remove(&name);
+            // In a folder that the guest has closed nothing can be looked at.
+            let Some(now) = is.symlink_metadata().ok().filter(|_| !is_new) else {
+                has_changed = true;
+                continue;
+            };
+            let before = was.symlink_metadata()?;
+            match before.is_dir() && now.is_dir() {
+                true => self.compare(&was, &is, &below.join(&name))?,
+                false => has_changed |= !is_same((&was, &before), (&is, &now)),
+            }
+        }
+        has_changed |= old.iter().any(|name| was_copied(&source.join(name)));
+        if has_changed {
+            self.folders.insert(below.into());
+        }
+        Ok(())
     }
 
     /// Folders that hold all of it, and these besides, and are there in a fresh checkout; none within another. The project itself
@@ -68,21 +86,11 @@ impl Changes {
         }
     }
 
-    fn is_made(&self, name: &OsStr) -> bool {
-        let name = name.to_string_lossy();
-        self.made.iter().any(|made| match made.split_once('*') {
-            None => *made == name,
-            Some((begin, end)) => name
-                .strip_prefix(begin)
-                .is_some_and(|rest| rest.ends_with(end)),
-        })
-    }
-
     /// The part of a folder's path that a fresh checkout has.
     fn there(&self, folder: &Path) -> PathBuf {
         folder
             .iter()
-            .take_while(|name| !self.is_made(name))
+            .take_while(|name| !self.checkout.is_without(name))
             .collect()
     }
 
@@ -108,26 +116,6 @@ impl Changes {
     }
 }
 
-/// Lines of a `.gitignore` that are one name, or a pattern of one with one `*`: a folder or a file of that name, wherever it is.
-fn ignored(source: &Path) -> Vec<String> {
-    let read = read_regular_file(&source.join(".gitignore"), MOST_BYTES);
-    let text = read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let text = text.unwrap_or_default();
-    let lines = text
-        .lines()
-        .map(|line| line.trim().trim_start_matches('/').trim_end_matches('/'));
-    let is_name = |line: &&str| {
-        line.contains(|letter| letter != '*')
-            && line.matches('*').count() <= 1
-            && !line.contains(['/', '?', '[', '#', '!', '\\'])
-    };
-    lines
-        .filter(is_name)
-        .take(MOST_NAMES)
-        .map(str::to_owned)
-        .collect()
-}
-
 /// Those that do not lie in another one.
 pub(super) fn outermost(paths: BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut outermost: Vec<PathBuf> = Vec::new();
@@ -138,43 +126,6 @@ pub(super) fn outermost(paths: BTreeSet<PathBuf>) -> Vec<PathBuf> {
         }
     }
     outermost
-}
-
-fn compare(
-    source: &Path,
-    copy: &Path,
-    below: &Path,
-    folders: &mut BTreeSet<PathBuf>,
-) -> io::Result<()> {
-    let mut old = names(source)?;
-    let new = match names(copy) {
-        // The guest has closed it.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            folders.insert(below.into());
-            return Ok(());
-        }
-        new => new?,
-    };
-    let mut has_changed = false;
-    for name in new {
-        let (was, is) = (source.join(&name), copy.join(&name));
-        let is_new = !old.remove(&name);
-        // In a folder that the guest has closed nothing can be looked at.
-        let Some(now) = is.symlink_metadata().ok().filter(|_| !is_new) else {
-            has_changed = true;
-            continue;
-        };
-        let before = was.symlink_metadata()?;
-        match before.is_dir() && now.is_dir() {
-            true => compare(&was, &is, &below.join(&name), folders)?,
-            false => has_changed |= !is_same((&was, &before), (&is, &now)),
-        }
-    }
-    has_changed |= old.iter().any(|name| was_copied(&source.join(name)));
-    if has_changed {
-        folders.insert(below.into());
-    }
-    Ok(())
 }
 
 fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
@@ -229,7 +180,8 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket"));
         let copy = Workplace::copy_of(folder.path().into(), "").unwrap();
         change(&copy.inside());
-        Changes::between(folder.path(), &copy.inside()).unwrap()
+        let checkout = Checkout::of(folder.path());
+        Changes::between(folder.path(), &copy.inside(), checkout, false).unwrap()
     }
 
     fn written(change: impl Fn(&Path)) -> Vec<String> {
@@ -237,25 +189,6 @@ mod tests {
         folders
             .map(|folder| folder.to_str().unwrap().to_owned())
             .collect()
-    }
-
-    #[test]
-    fn names_of_what_is_ignored() {
-        let changes = changes(|_| {});
-        for (name, is_made) in [
-            ("obj", true),
-            ("a.o", true),
-            ("target", true),
-            ("src", false),
-            ("a.o.c", false),
-            ("no", false),
-        ] {
-            assert_eq!(changes.is_made(OsStr::new(name)), is_made, "{name}");
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let many: String = (0..5000).map(|number| format!("n{number}\n")).collect();
-        fs::write(folder.path().join(".gitignore"), many).unwrap();
-        assert_eq!(ignored(folder.path()).len(), MOST_NAMES);
     }
 
     #[test]

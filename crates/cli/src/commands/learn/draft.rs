@@ -9,6 +9,7 @@ use crate::{
     commands::{
         init::project::{Project, TRUSTED},
         policy_text::{Line, path_value, quoted, write_list},
+        why::apply::{PROFILES, Value},
     },
     denial,
     shell::quote,
@@ -20,6 +21,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 use toml_edit::{DocumentMut, Item};
 
@@ -48,6 +50,42 @@ pub(super) struct Frame<'a> {
     pub(super) report: &'a Report,
     /// A limit on memory starts on this machine.
     pub(super) holds_memory: bool,
+}
+
+/// A line of `[limits]`.
+enum Limit {
+    Memory { mebibytes: u64 },
+    Processes(u64),
+    Time { minutes: u64 },
+}
+
+impl Limit {
+    /// Whether a policy has a lower one.
+    fn is_more_than(&self, policy: &PolicyLayer) -> bool {
+        let limits = &policy.limits;
+        match self {
+            Self::Memory { mebibytes } => limits
+                .memory_bytes
+                .is_some_and(|bytes| bytes < mebibytes << 20),
+            Self::Processes(count) => limits
+                .processes
+                .is_some_and(|there| u64::from(there) < *count),
+            Self::Time { minutes } => {
+                let learned = Duration::from_secs(minutes * 60);
+                limits.time.is_some_and(|time| time < learned)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory { mebibytes } => write!(f, "memory = \"{mebibytes}M\""),
+            Self::Processes(count) => write!(f, "processes = {count}"),
+            Self::Time { minutes } => write!(f, "time = \"{minutes}m\""),
+        }
+    }
 }
 
 /// A policy that was learned.
@@ -126,18 +164,27 @@ impl Draft<'_> {
         }
     }
 
-    /// Its lists and their values.
-    pub(super) fn values(&self) -> Vec<(&'static str, String)> {
+    /// What its lists hold.
+    pub(super) fn values(&self) -> Vec<Value> {
+        let value = |key, (text, why)| Value {
+            key,
+            text,
+            why: Some(why),
+        };
+        let profiles = self.learned.profiles.iter().map(|profile| Value {
+            key: PROFILES,
+            text: profile.to_string(),
+            why: None,
+        });
         let of = |key: &'static str| {
             self.lines(key)
                 .into_iter()
-                .map(move |(value, _)| (key, value))
+                .map(move |line| value(key, line))
         };
-        let protected = self
-            .protected()
-            .into_iter()
-            .map(|(value, _)| ("protect", value));
-        KEYS.iter().copied().flat_map(of).chain(protected).collect()
+        let protected = self.protected().into_iter();
+        let protected = protected.map(|line| value("protect", line));
+        let grants = KEYS.iter().copied().flat_map(of);
+        profiles.chain(grants).chain(protected).collect()
     }
 
     fn shown_path(&self, path: &Path) -> String {
@@ -292,20 +339,41 @@ impl Draft<'_> {
     }
 
     fn write_limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = self.limits();
+        writeln!(f, "\n[limits]")?;
+        for limit in &limits {
+            writeln!(f, "{limit}")?;
+        }
+        Ok(())
+    }
+
+    /// With head-room.
+    fn limits(&self) -> Vec<Limit> {
         let usage = &self.frame.report.usage;
         let minutes = (usage.wall_us / 60_000_000 * 10)
             .max(LEAST_MINUTES)
             .next_multiple_of(LEAST_MINUTES);
-        writeln!(f, "\n[limits]")?;
         let peak = usage.peak_domain_bytes.filter(|_| self.frame.holds_memory);
-        if let Some(peak) = peak {
+        let memory = peak.map(|peak| {
             let bytes = (peak * HEAD_ROOM).max(LEAST_MEMORY).next_power_of_two();
-            writeln!(f, "memory = \"{}M\"", bytes >> 20)?;
-        }
+            Limit::Memory {
+                mebibytes: bytes >> 20,
+            }
+        });
         // Another machine has more processors, and builds more at a time.
         let peak = usage.peak_processes.unwrap_or(0) * HEAD_ROOM_OF_PROCESSES;
-        let processes = peak.max(LEAST_PROCESSES).next_power_of_two();
-        writeln!(f, "processes = {processes}\ntime = \"{minutes}m\"")
+        let processes = Limit::Processes(peak.max(LEAST_PROCESSES).next_power_of_two());
+        let time = Limit::Time { minutes };
+        memory.into_iter().chain([processes, time]).collect()
+    }
+
+    /// Those that leave less room than this policy would, of one that is there.
+    pub(super) fn narrower(&self, there: &PolicyLayer) -> Vec<String> {
+        let limits = self.limits().into_iter();
+        limits
+            .filter(|limit| limit.is_more_than(there))
+            .map(|limit| limit.to_string())
+            .collect()
     }
 
     /// What it did without.
@@ -335,9 +403,22 @@ fn unreadable(text: &str) -> String {
 
 fn refusal(denial: &Denial) -> String {
     let reason = denial.reason.as_deref().unwrap_or("no grant covers it");
-    let flag = denial.grant.as_deref().map(denial::flag);
-    let flag = flag.map_or_else(String::new, |flag| format!(" ({flag})"));
+    let flag = match &denial.grant {
+        Some(grant) => format!(" ({})", denial::flag(grant)),
+        None => by_hand(denial).map_or_else(String::new, |flag| format!(" (by hand: {flag})")),
+    };
     format!("{}: {}{flag}", visible(&denial.what), visible(reason))
+}
+
+/// The flag for a file that nobody is asked about, for who knows better.
+fn by_hand(denial: &Denial) -> Option<String> {
+    let (flag, path) = match denial.what.strip_prefix("the file ") {
+        Some(path) => ("--read", path),
+        None => ("--write", denial.what.strip_prefix("write access to ")?),
+    };
+    let is_told = denial.reason.is_some() && visible(path) == path && path.starts_with('/');
+    let value = path_value(Path::new(path));
+    is_told.then(|| denial::flag(&format!("{flag} {value}")))
 }
 
 impl fmt::Display for Draft<'_> {

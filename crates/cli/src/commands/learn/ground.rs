@@ -2,6 +2,7 @@
 
 use super::{
     changes::Changes,
+    checkout::Checkout,
     learned::Wish,
     signals::{Signals, is_before_a_terminal},
 };
@@ -11,8 +12,8 @@ use palisade_command_line::{
     read,
     workplace::{self, Workplace},
 };
-use palisade_policy::visible;
-use palisade_policy::{Access, FileGrant};
+use palisade_policy::{Access, FileGrant, visible};
+use palisade_process::Machine;
 use palisade_wall::{Command, Report};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -20,6 +21,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use std::{
+    ffi::OsStr,
     fs::{self, File, Permissions},
     io::{self, IsTerminal, Read, Seek, SeekFrom, stdin},
     os::{fd::AsFd, unix::fs::PermissionsExt},
@@ -31,6 +33,9 @@ use tempfile::TempDir;
 /// What to do where a folder is not copied.
 const ADVICE: &str =
     "learn in a folder with only what the command needs, or begin with `palisade init`";
+/// The same where a folder may hold what is made of it.
+const FRESH: &str =
+    "--fresh leaves out what is made anew; or learn in a folder with only what the command needs";
 /// Of a pipe.
 const MOST_INPUT_BYTES: u64 = 64 << 20;
 /// As shells have it.
@@ -48,6 +53,8 @@ pub(super) struct Ground {
     /// For the policy of a round and its report, out of every guest's reach.
     folder: TempDir,
     project: Workplace,
+    /// What a fresh checkout lacks is left out of the copy.
+    is_fresh: bool,
     /// Other folders that are written to.
     folders: Vec<Workplace>,
     /// Files that are written to, each with its copy.
@@ -55,6 +62,8 @@ pub(super) struct Ground {
     input: Input,
     /// The memory of a domain can be counted here.
     pub(super) counts_memory: bool,
+    /// Calls can wait here, and so names be told that only the guest knows.
+    tells_names: bool,
     /// One of them ends a round: of a server somebody has seen enough.
     pub(super) signals: Signals,
 }
@@ -94,7 +103,7 @@ impl Round {
 }
 
 impl Ground {
-    pub(super) fn new(project: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(project: &Path, is_fresh: bool) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("palisade-learn-")
             .permissions(Permissions::from_mode(0o700))
@@ -104,18 +113,21 @@ impl Ground {
         Ok(Self {
             input: Input::of_stdin(folder.path(), &signals)?,
             folder,
-            project: Workplace::copy_of(project.into(), ADVICE)?,
+            project: copy_of(project, is_fresh)?,
+            is_fresh,
             folders: Vec::new(),
             files: Vec::new(),
             counts_memory: holds_memory(),
+            tells_names: Machine::probe().holds_calls(),
             signals,
         })
     }
 
     /// The project, for who reads what is done with it.
     pub(super) fn told(&self) -> String {
-        let left_out = match self.project.left_out() {
-            0 => "",
+        let left_out = match (self.project.left_out(), self.is_fresh) {
+            (_, true) => " as it is checked out (without what is made or ignored)",
+            (0, _) => "",
             _ => " (without sockets, devices, and files that are not yours to read)",
         };
         format!("{}{left_out}", self.project.source().display())
@@ -141,6 +153,10 @@ impl Ground {
         run.args(["run", "--untold", "--report"]).arg(&report);
         if kind == Kind::ToLearn {
             run.arg("--watch");
+            // Whoever could grant it more answers lookups with stand-ins: connections to them tell of names that nobody sees otherwise.
+            if self.tells_names {
+                run.arg("--grantable");
+            }
         }
         run.arg("--policy")
             .arg(&policy)
@@ -264,8 +280,18 @@ impl Ground {
     /// What the last round changed of the project.
     pub(super) fn changes(&self) -> anyhow::Result<Changes> {
         let (source, copy) = (self.project.source(), self.project.inside());
-        Changes::between(source, &copy).context("host: cannot compare the copy")
+        let changes = Changes::between(source, &copy, Checkout::of(source), self.is_fresh);
+        changes.context("host: cannot compare the copy")
     }
+}
+
+fn copy_of(project: &Path, is_fresh: bool) -> anyhow::Result<Workplace> {
+    if !is_fresh {
+        return Workplace::copy_of(project.into(), FRESH);
+    }
+    let checkout = Checkout::of(project);
+    let without = Box::new(move |name: &OsStr| checkout.is_without(name));
+    Workplace::copy_without(project.into(), without, ADVICE)
 }
 
 impl Input {

@@ -401,8 +401,17 @@ impl Learned {
             (false, true) => "the network that was named",
             (false, false) => "no network",
         };
+        let fate = match &args.keep {
+            Some(folder) => format!("kept in {}", visible(&folder.to_string_lossy())),
+            None => "thrown away".to_owned(),
+        };
+        let missed = match (args.yes, args.allow_network) {
+            (true, _) => "; other files that it misses are granted, but for keys",
+            (_, true) => "",
+            (false, false) => "; what it misses is granted if somebody agrees",
+        };
         format!(
-            "{} runs in a copy of {}, which is thrown away; it sees that{seen}, and has {network}",
+            "{} runs in a copy of {}, which is {fate}; it sees that{seen}, and has {network}{missed}",
             visible(&args.guest.program().to_string_lossy()),
             ground.told()
         )

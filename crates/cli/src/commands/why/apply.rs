@@ -7,8 +7,13 @@
 //! What stands in the file stays as it is, comments and order too.
 
 use super::remedy::Missed;
+mod edit;
+
+pub(in crate::commands) use edit::{PROFILES, Value};
+
 use crate::{beside, say};
 use anyhow::{Context, anyhow, bail};
+use edit::{edit, has, parse};
 use palisade_command_line::read;
 use palisade_policy::{PolicyLayer, visible};
 use std::{
@@ -16,13 +21,9 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
 };
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
 /// More than anybody writes by hand.
 const MOST_POLICY_BYTES: u64 = 4 << 20;
-
-/// A list of a policy's `[grants]`, and what is to stand in it.
-pub(in crate::commands) type Value = (&'static str, String);
 
 /// Asks about each grant, unless all are agreed to, and writes those with a yes.
 pub(super) fn apply(file: &Path, missed: &[Missed], agrees: bool) -> anyhow::Result<u8> {
@@ -62,13 +63,17 @@ pub(super) fn apply(file: &Path, missed: &[Missed], agrees: bool) -> anyhow::Res
     Ok(0)
 }
 
-/// Adds values that a file has not, and says how many. Nobody is asked.
+/// Adds values that a file has not, and says which. Nobody is asked.
 pub(in crate::commands) fn merge(file: &Path, wanted: &[Value]) -> anyhow::Result<()> {
     let shown = visible(&file.to_string_lossy()).into_owned();
     let (text, new) = new_to(file, wanted)?;
-    match new.is_empty() {
-        true => say::line(&format!("{shown} has all of it")),
-        false => add_all(file, &text, &new, &shown)?,
+    if new.is_empty() {
+        say::line(&format!("{shown} has all of it"));
+        return Ok(());
+    }
+    add_all(file, &text, &new, &shown)?;
+    for value in &new {
+        say::line(&format!("new: {value}"));
     }
     Ok(())
 }
@@ -157,87 +162,6 @@ fn without_granted(text: &str, missed: &[Missed], shown: &str) -> anyhow::Result
     Ok(new.cloned().collect())
 }
 
-fn has(document: &DocumentMut, (key, value): &Value) -> bool {
-    let grants = document.get("grants").and_then(Item::as_table_like);
-    let list = grants.and_then(|grants| grants.get(key)?.as_array());
-    list.is_some_and(|list| holds(list, value))
-}
-
-fn parse(text: &str, shown: &str) -> anyhow::Result<DocumentMut> {
-    text.parse()
-        .map_err(|error| anyhow!("policy: {shown}: {}", visible(&format!("{error}"))))
-}
-
-fn holds(list: &Array, value: &str) -> bool {
-    list.iter().any(|held| held.as_str() == Some(value))
-}
-
-/// The text with these grants in it.
-fn edit(text: &str, wanted: &[Value], shown: &str) -> anyhow::Result<String> {
-    let mut document = parse(text, shown)?;
-    let grants = document
-        .entry("grants")
-        .or_insert_with(|| Item::Table(Table::new()));
-    let Some(table) = grants.as_table_like_mut() else {
-        bail!("policy: {shown}: `grants` is no table");
-    };
-    for value in wanted {
-        add(table, value).with_context(|| format!("policy: {shown}: `grants.{}`", value.0))?;
-    }
-    if let Some(table) = grants.as_inline_table_mut() {
-        set_spaces(table);
-    }
-    Ok(document.to_string())
-}
-
-fn add(grants: &mut dyn TableLike, (key, value): &Value) -> anyhow::Result<()> {
-    let list = grants.entry(key).or_insert(Array::new().into());
-    let list = list.as_array_mut().context("it is no list")?;
-    let mut value = toml_edit::Value::from(value);
-    match take_end(list) {
-        // A line of its own, where the others have one, behind what is said of the last.
-        Some(end) => {
-            let first = list.iter().next().and_then(|first| first.decor().prefix());
-            let first = first.and_then(|prefix| prefix.as_str()).unwrap_or("\n    ");
-            let indent = first.rsplit_once('\n').map_or("", |(_, indent)| indent);
-            let prefix = format!("{}\n{indent}", end.trim_end());
-            value.decor_mut().set_prefix(prefix);
-            list.push_formatted(value);
-            list.set_trailing_comma(true);
-            list.set_trailing("\n");
-        }
-        None => list.push(value),
-    }
-    Ok(())
-}
-
-/// What stands between the last value of a list and the bracket, where that is on another line.
-fn take_end(list: &mut Array) -> Option<String> {
-    let behind_comma = list.trailing().as_str().unwrap_or_default().to_owned();
-    if behind_comma.contains('\n') {
-        return Some(behind_comma);
-    }
-    let last = list.iter_mut().last()?.decor_mut();
-    let behind_value = last.suffix().and_then(|suffix| suffix.as_str());
-    let behind_value = behind_value
-        .filter(|suffix| suffix.contains('\n'))?
-        .to_owned();
-    last.set_suffix("");
-    Some(behind_value)
-}
-
-/// One space before the bracket, and none before commas.
-fn set_spaces(table: &mut InlineTable) {
-    let count = table.len();
-    for (place, (_, value)) in table.iter_mut().enumerate() {
-        let decor = value.decor_mut();
-        let suffix = decor.suffix().and_then(|suffix| suffix.as_str());
-        if matches!(suffix, None | Some("" | " ")) {
-            decor.set_suffix(if place + 1 == count { " " } else { "" });
-        }
-    }
-}
-
 /// Whether what comes out is a policy.
 fn check(text: &str, file: &Path, shown: &str) -> anyhow::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("/"));
@@ -259,6 +183,14 @@ fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+#[path = "../../../../../fuzz/checks/policy_edit.rs"]
+mod policy_edit;
+
+#[cfg(test)]
+#[path = "../../../../../fuzz/checks/edits.rs"]
+mod edits;
 
 #[cfg(test)]
 mod tests {
@@ -325,6 +257,43 @@ mod tests {
     }
 
     #[test]
+    fn profiles_and_reasons_are_written_too() {
+        let value = |key, text: &str, why: Option<&str>| Value {
+            key,
+            text: text.into(),
+            why: why.map(Into::into),
+        };
+        let wanted = [
+            value("read", "data", Some("read by cat")),
+            value("read", "more", Some("read by ls")),
+            value("connect", "tcp://a.example:443", None),
+            value(PROFILES, "rust", None),
+        ];
+        let edited = edit(
+            "profiles = [\"git\"]\n\n[grants]\nwrite = [\"out\"]\n",
+            &wanted,
+            "x.toml",
+        );
+        let edited = edited.unwrap();
+        check(&edited, Path::new("/x.toml"), "x.toml").unwrap();
+        insta::assert_snapshot!(edited, @r#"
+        profiles = ["git", "rust"]
+
+        [grants]
+        write = ["out"]
+        read = [
+            "data", # read by cat
+            "more", # read by ls
+        ]
+        connect = ["tcp://a.example:443"]
+        "#);
+        let document = parse(&edited, "x.toml").unwrap();
+        assert!(wanted.iter().all(|value| has(&document, value)));
+        let alone = edit("", &wanted[3..], "x.toml").unwrap();
+        assert_eq!(alone, "profiles = [\"rust\"]\n");
+    }
+
+    #[test]
     fn what_is_no_policy_is_not_edited() {
         let report = report();
         let missed = missed(&report, &Disk::of(None, &[], LocalMounts::here()));
@@ -367,5 +336,34 @@ mod tests {
         replace(&file, "# 2\n", "# 3\n").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "# 3\n");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    const ROUNDS: usize = 4_000;
+
+    /// Pieces that mean something in a list.
+    const PIECES: &[&[u8]] = &[
+        b"[grants]\n",
+        b"grants.",
+        b"profiles = [",
+        b"read = [",
+        b"\"a\",",
+        b"# said of it\n",
+        b"]\n",
+        b"{ ",
+        b" }",
+        b"\n",
+        b"'",
+        b"\"\"\"",
+        b"\r\n",
+    ];
+
+    #[test]
+    fn edited_seeds_keep_what_stands_there() {
+        let seeds = edits::seeds("policy_edit");
+        assert!(seeds.iter().all(|seed| policy_edit::check(seed)));
+        let (taken, refused) = edits::check_edits(&seeds, PIECES, ROUNDS, |bytes| {
+            usize::from(policy_edit::check(bytes))
+        });
+        assert!(taken > ROUNDS / 10 && refused > ROUNDS / 10, "{taken}");
     }
 }

@@ -86,7 +86,11 @@ impl Missed {
 
     /// As a policy's list has it.
     pub(in crate::commands) fn as_value(&self) -> super::apply::Value {
-        (self.key, self.value.clone())
+        super::apply::Value {
+            key: self.key,
+            text: self.value.clone(),
+            why: None,
+        }
     }
 
     /// Whether it allows what was denied here.
@@ -245,19 +249,36 @@ fn crowded(all: &[Missed], folders: &dyn Folders) -> Option<PathBuf> {
     whole.map(|(folder, _)| folder.into())
 }
 
-/// All of it on two lines, as it can be copied; nothing where there is no remedy.
-pub(super) fn describe(missed: &[Missed]) -> String {
+/// All of it, as it can be copied: the command line that allows it, and lines of a policy. Nothing where there is no remedy.
+pub(super) fn describe(missed: &[Missed], report: &Report) -> String {
     if missed.is_empty() {
         return String::new();
     }
-    let flags: Vec<_> = (missed.iter())
-        .map(|one| denial::flag(&one.grant()))
-        .collect();
+    let flags = missed.iter().map(|one| denial::flag(&one.grant()));
+    let given = report.flags.iter().flatten().map(word);
+    let guest = report.command.iter().map(word);
+    let words: Vec<_> = match report.flags {
+        Some(_) => given
+            .chain(flags)
+            .chain(["--".into()])
+            .chain(guest)
+            .collect(),
+        // Another program has started it, with whatever it says.
+        None => flags.chain(["…".into()]).collect(),
+    };
+    let when = match report.exit_code {
+        0 => "It ended well without. To allow it all the same",
+        _ => "To allow it",
+    };
     format!(
-        "To allow it: palisade run {} …\n{}",
-        flags.join(" "),
+        "{when}: palisade run {}\n{}",
+        words.join(" "),
         lines(missed)
     )
+}
+
+fn word(word: &String) -> String {
+    denial::quote(&visible(word))
 }
 
 /// A line for each key.
@@ -297,7 +318,7 @@ mod tests {
             refused("connect", "tcp://a.example:443", "--connect"),
             refused("connect", "unix:/run/a \"b\".sock", "--connect"),
         ]);
-        insta::assert_snapshot!(describe(&missed(&report, &disk())), @r#"
+        insta::assert_snapshot!(describe(&missed(&report, &disk()), &report), @r#"
         To allow it: palisade run --connect tcp://a.example:443 --listen 'tcp://*:80' --connect 'unix:/run/a "b".sock' …
         In a policy: grants.connect = ["tcp://a.example:443", 'unix:/run/a "b".sock']
         In a policy: grants.listen = ["tcp://*:80"]
@@ -324,7 +345,8 @@ mod tests {
             probe: true,
             ..refused("connect", "tcp://a.example:443", "--connect")
         };
-        assert_eq!(describe(&missed(&report(vec![probe]), &disk())), "");
+        let report = report(vec![probe]);
+        assert_eq!(describe(&missed(&report, &disk()), &report), "");
     }
 
     fn of_flags(grants: &[&str]) -> Vec<Missed> {

@@ -34,7 +34,9 @@ impl Pair {
 
     fn refresh(&mut self) -> usize {
         let (source, holder) = (self.source.path(), self.holder.path());
-        self.mirror.refresh(source, holder, NAME.as_ref()).unwrap()
+        self.mirror
+            .refresh(source, holder, NAME.as_ref(), &|_| false)
+            .unwrap()
     }
 
     fn copy(&self, name: &str) -> PathBuf {
