@@ -10,6 +10,7 @@ mod grant;
 mod init;
 mod kill;
 mod lab;
+mod last;
 mod learn;
 mod logs;
 mod man;

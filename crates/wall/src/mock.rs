@@ -67,6 +67,7 @@ fn report(exit: Exit, command: Vec<String>) -> Report {
         version: REPORT_VERSION,
         wall: "mock".into(),
         command,
+        flags: None,
         exit,
         ending: Ending::Guest,
         exit_code: exit.shell_code(),

@@ -17,6 +17,9 @@ pub struct Report {
     pub wall: String,
     /// The command, word by word.
     pub command: Vec<String>,
+    /// What `palisade run` was told before it, word by word, where it was that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<Vec<String>>,
     /// The guest's own end.
     pub exit: Exit,
     /// Who or what brought it about.

@@ -1,6 +1,6 @@
 //! What `run` and `explain` were asked for, and its plan on a machine.
 
-use super::{run::events, sensitive};
+use super::{last, run::events, sensitive};
 use crate::args::AskArgs;
 use anyhow::{Context, bail};
 use palisade_command_line::{
@@ -143,6 +143,7 @@ impl Request {
         relied.extend(programs::relied_on());
         relied.extend(cache::usual_paths().into_iter().flatten());
         relied.extend(sensitive::files());
+        relied.extend(last::place());
         Ok(relied)
     }
 

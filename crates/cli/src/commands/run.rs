@@ -14,9 +14,10 @@ mod relay;
 pub(super) mod signals;
 pub(super) mod terminal;
 
-use super::request::Request;
+use super::{last, request::Request};
 use crate::{args::RunArgs, say};
 use anyhow::Context;
+use denials::Kept;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
 use palisade_wall::{Cause, Error, Prepared, Report, Streams, journal::Journal};
 use palisade_walls::Plan;
@@ -73,6 +74,10 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         ));
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
+    let is_kept_elsewhere = args.report.is_some() || args.untold;
+    let last = (!is_kept_elsewhere)
+        .then(|| last::open_at_terminal(plan.view()))
+        .flatten();
     let journal = args.events.as_deref();
     let journal = journal.map(|to| events::open(to, args.report.as_deref()));
     let journal = journal.transpose()?;
@@ -116,26 +121,32 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let outcome = outcome.map_err(|error| hint::name_interpreter(error, &request.command, &plan));
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
+    let outcome = outcome.map(|report| Report {
+        flags: flags(&report.command),
+        ..report
+    });
     match &outcome {
         Ok(report) => {
             say::ending(report);
             say::limits(report);
-            if report.exit_code != 0 && !args.untold {
-                hint::print(
-                    &request.command,
-                    &plan,
-                    &request.surroundings,
-                    Ok((report, &folders)),
-                );
-            }
             if !args.untold {
-                denials::print(report, args.report.as_deref(), args.watch);
+                let is_hinted = report.exit_code != 0
+                    && hint::print(
+                        &request.command,
+                        &plan,
+                        &request.surroundings,
+                        Ok((report, &folders)),
+                    );
+                let kept = Kept::of(report, args.report.as_deref(), last);
+                denials::print(report, &kept, args.watch, is_hinted);
             }
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }
         }
-        Err(error) => hint::print(&request.command, &plan, &request.surroundings, Err(error)),
+        Err(error) => {
+            hint::print(&request.command, &plan, &request.surroundings, Err(error));
+        }
     }
     let lost = journal.map_or(0, |journal| journal.finish());
     if lost > 0 {
@@ -153,6 +164,37 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
 /// Whether any standard stream is a terminal; the guest gets one of its own then.
 pub(crate) fn wants_terminal() -> bool {
     terminal::is_wanted()
+}
+
+/// What stands between `run` and the command.
+fn flags(command: &[String]) -> Option<Vec<String>> {
+    let words = std::env::args_os().skip(1).skip_while(|word| word != "run");
+    let words: Vec<_> = (words.skip(1))
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let count = words.len().checked_sub(command.len())?;
+    let mut flags = words[..count].to_vec();
+    flags.pop_if(|last| last == "--");
+    Some(without_values(&flags))
+}
+
+/// What a variable is set to may be secret.
+fn without_values(flags: &[String]) -> Vec<String> {
+    let before = std::iter::once("").chain(flags.iter().map(String::as_str));
+    let names_one = |before: &str| ["--env", "-e"].contains(&before);
+    let words = before.zip(flags).map(|(before, word)| {
+        let prefix = match word {
+            _ if names_one(before) => "",
+            word if word.starts_with("--env=") => "--env=",
+            word if word.starts_with("-e") => "-e",
+            _ => return word.clone(),
+        };
+        match word[prefix.len()..].split_once('=') {
+            Some((name, _)) => format!("{prefix}{name}=…"),
+            None => word.clone(),
+        }
+    });
+    words.collect()
 }
 
 fn find_terminal() -> anyhow::Result<Option<terminal::Outer>> {
@@ -241,4 +283,37 @@ fn write_report(mut file: Box<dyn Write>, report: &Report) -> anyhow::Result<()>
     let text = say::json(report)?;
     file.write_all(text.as_bytes())
         .context("host: cannot write the report")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_variables_are_told_to_nobody() {
+        let flags = [
+            "--env",
+            "A=b=c",
+            "-e",
+            "D",
+            "-eF=g",
+            "--env=H=i=j",
+            "--read",
+            "a=b",
+            "--exec=/x",
+        ];
+        let told = without_values(&flags.map(str::to_owned));
+        let expected = [
+            "--env",
+            "A=…",
+            "-e",
+            "D",
+            "-eF=…",
+            "--env=H=…",
+            "--read",
+            "a=b",
+            "--exec=/x",
+        ];
+        assert_eq!(told, expected);
+    }
 }

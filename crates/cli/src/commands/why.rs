@@ -5,7 +5,7 @@ pub(super) mod opens;
 pub(super) mod remedy;
 mod sentences;
 
-use super::disk::Disk;
+use super::{disk::Disk, last};
 use crate::{args::WhyArgs, say};
 use anyhow::{Context, bail};
 use palisade_command_line::read;
@@ -20,16 +20,30 @@ const MOST_REPORT_BYTES: u64 = 16 << 20;
 
 /// Explains the end and each denial of a report, and what would have allowed it; or writes that to a policy.
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
-    let mut report = read_report(&args.report)?;
+    let mut report = match &args.report {
+        Some(file) => read_report(file)?,
+        None => read_last()?,
+    };
     let disk = Disk::here()?;
     remedy::withhold(&mut report, &disk);
     let missed = remedy::missed(&report, &disk);
     match &args.apply {
         Some(file) => apply::apply(file, &missed, args.yes),
         None => {
-            let text = sentences::explain(&report, &missed) + &remedy::describe(&missed);
+            let text = sentences::explain(&report, &missed) + &remedy::describe(&missed, &report);
             say::print(&text, "the explanation")
         }
+    }
+}
+
+/// What the last run at a terminal left.
+fn read_last() -> anyhow::Result<Report> {
+    let none = "usage: there is no report of a run that failed at a terminal: name one (`palisade run --report FILE` writes it)";
+    let file = last::place().filter(|file| file.exists()).context(none)?;
+    // A run that was denied nothing has left nothing.
+    match file.metadata()?.len() {
+        0 => bail!(none),
+        _ => read_report(&file),
     }
 }
 

@@ -2,13 +2,15 @@
 
 use super::{
     fixture::{Fixture, cases},
-    person::{PROMPT, Person},
+    person::{PROMPT, Person, SESSION},
 };
 use serde_json::{Value, json};
-use std::{ffi::OsStr, path::Path};
+use std::{ffi::OsStr, os::unix::fs::symlink, path::Path};
 
 cases![
     a_terminal_shows_the_last_few,
+    the_last_one_at_a_terminal_is_explained,
+    where_nothing_is_told_it_is_told_what_would,
     a_pipe_gets_none,
     names_reach_no_terminal,
     the_flag_that_is_shown_works,
@@ -57,7 +59,7 @@ fn a_terminal_shows_the_last_few(fixture: &Fixture) {
     person
         .sees("\npalisade: denied: a connection to tcp://127.0.0.1:14 (bash): ")
         .sees(
-            "tcp://127.0.0.1:18\r\npalisade: denied: and 3 more; --report FILE lists them all\r\n",
+            "tcp://127.0.0.1:18\r\npalisade: denied: and 3 more\r\npalisade: `palisade why` says what",
         )
         .sees(PROMPT);
     assert!(
@@ -65,6 +67,67 @@ fn a_terminal_shows_the_last_few(fixture: &Fixture) {
         "{}",
         person.shown
     );
+}
+
+/// Until the next that fails; and nothing that a guest could have written.
+fn the_last_one_at_a_terminal_is_explained(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
+    let kept = format!("{SESSION}/palisade/last-report.json");
+    person
+        .types("$P why\n")
+        .sees("no report of a run that failed at a terminal")
+        .sees(PROMPT);
+    let failing = connect_to("2");
+    person.types(&format!("$P run {GRANT} -- bash -c '{failing}'\n"));
+    person
+        .sees("palisade: `palisade why` says what each flag would open")
+        .sees(PROMPT);
+    person
+        .types(&format!("$P run {GRANT} -- true\n"))
+        .sees(PROMPT);
+    person
+        .types("$P why\n")
+        .sees("bash (process ")
+        .sees("wanted a connection to tcp://127.0.0.1:2")
+        .sees(&format!(
+            "To allow it: palisade run {GRANT} --connect tcp://127.0.0.1:2 -- bash"
+        ))
+        .sees(PROMPT);
+    let before = fixture.read(&kept);
+    person.types(&format!(
+        "$P run --write {SESSION} {GRANT} -- bash -c '{failing}'\n"
+    ));
+    person
+        .sees("with --report FILE, `palisade why FILE` says")
+        .sees(PROMPT);
+    assert_eq!(fixture.read(&kept), before);
+    // A link is not followed, wherever it lies.
+    std::fs::remove_file(fixture.path(&kept)).unwrap();
+    fixture.write("mine", "as it was");
+    symlink(fixture.path("mine"), fixture.path(&kept)).unwrap();
+    person.types(&format!("$P run {GRANT} -- bash -c '{failing}'\n"));
+    person
+        .sees("with --report FILE, `palisade why FILE` says")
+        .sees(PROMPT);
+    assert_eq!(fixture.read("mine"), "as it was");
+}
+
+fn where_nothing_is_told_it_is_told_what_would(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
+    let note = "palisade run --watch tells which, and palisade learn writes a policy";
+    person
+        .types("$P run -- bash -c 'test -e /srv/data'\n")
+        .sees(note)
+        .sees(PROMPT);
+    person
+        .types("$P run -- true; echo do''ne\n")
+        .sees("done")
+        .sees(PROMPT);
+    assert_eq!(person.shown.matches(note).count(), 1, "{}", person.shown);
+    fixture
+        .palisade(["run", "--", "/bin/false"])
+        .run()
+        .is_silent(1);
 }
 
 fn a_pipe_gets_none(fixture: &Fixture) {
@@ -183,11 +246,12 @@ fn why_writes_a_policy(fixture: &Fixture) {
     let text = why(&[]).is_silent(0).text();
     assert!(
         text.ends_with(
-            "To allow it: palisade run --connect tcp://127.0.0.1:2 --connect tcp://127.0.0.1:3 …\n\
-             In a policy: grants.connect = [\"tcp://127.0.0.1:2\", \"tcp://127.0.0.1:3\"]\n"
+            "In a policy: grants.connect = [\"tcp://127.0.0.1:2\", \"tcp://127.0.0.1:3\"]\n"
         ),
         "{text}"
     );
+    let flags = " --connect tcp://127.0.0.1:2 --connect tcp://127.0.0.1:3 -- ";
+    assert!(text.contains(flags), "{text}");
     why(&["--apply", "policy.toml", "--yes"]).refuses(&["usage: cannot find policy.toml"]);
     fixture.write(
         "policy.toml",

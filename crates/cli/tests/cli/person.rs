@@ -19,6 +19,9 @@ use std::{
 /// The shell's. What is typed before it appears belongs to the program that runs.
 pub(crate) const PROMPT: &str = "$ ";
 
+/// Where what is kept for a session lies.
+pub(crate) const SESSION: &str = "session";
+
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -39,11 +42,13 @@ impl Person {
     pub(crate) fn sit_down(fixture: &Fixture) -> Self {
         let (window, terminal) = open_terminal();
         let stream = || Stdio::from(terminal.try_clone().unwrap());
+        fixture.make_folder(SESSION);
         let shell = "--ctty env --default-signal bash --norc --noprofile -i";
         let mut call = fixture.call(Path::new("/usr/bin/setsid"), shell.split(' '));
         call.command
             .env("PS1", PROMPT)
             .env("TERM", "dumb")
+            .env("XDG_RUNTIME_DIR", fixture.path(SESSION))
             .env("P", fixture.program());
         let shell = call
             .command

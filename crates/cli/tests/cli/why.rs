@@ -159,8 +159,9 @@ fn what_is_no_file(fixture: &Fixture) {
 fn nothing_to_explain(fixture: &Fixture) {
     fixture
         .palisade(["why"])
+        .env("XDG_RUNTIME_DIR", &fixture.text("."))
         .run()
-        .refuses(&["usage: REPORT is missing"]);
+        .refuses(&["usage: there is no report of a run that failed at a terminal"]);
     fixture
         .palisade(["why", ""])
         .run()

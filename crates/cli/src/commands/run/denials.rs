@@ -1,9 +1,10 @@
 //! What the guest was denied, for a person at a terminal. The report has all of it.
 
-use crate::{denial, say};
+use crate::{commands::last, denial, say};
 use palisade_policy::visible;
-use palisade_wall::{Denial, Report};
+use palisade_wall::{Denial, Ending, Report};
 use std::{
+    fs::File,
     io::{IsTerminal, stderr},
     path::Path,
 };
@@ -11,16 +12,44 @@ use std::{
 /// As many lines as a person reads.
 const MOST_LINES: usize = 5;
 
-/// Prints the last denials, each with the flag to add; `kept` is the report's file. Nothing if no person reads it and
-/// nobody `asked`.
-pub(super) fn print(report: &Report, kept: Option<&Path>, asked: bool) {
-    let lines = lines(report, kept);
-    if asked || stderr().is_terminal() {
-        lines.iter().for_each(|text| say::line(text));
+/// Where a run's report is afterwards.
+pub(super) enum Kept<'a> {
+    File(&'a Path),
+    /// As that of the last run, which `palisade why` finds.
+    Last,
+    Nowhere,
+}
+
+impl<'a> Kept<'a> {
+    /// Of a report that is written to a file or not; as the last one, if it has something to explain.
+    pub(super) fn of(report: &Report, file: Option<&'a Path>, last: Option<File>) -> Self {
+        let explains = report.exit_code != 0 && report.denials.iter().any(is_news);
+        match (file, last.filter(|_| explains)) {
+            (Some(file), _) => Self::File(file),
+            (None, Some(place)) if last::write(&place, report) => Self::Last,
+            _ => Self::Nowhere,
+        }
     }
 }
 
-fn lines(report: &Report, kept: Option<&Path>) -> Vec<String> {
+/// Prints the last denials, each with the flag to add, and where they are explained. Nothing if no person reads it and nobody
+/// `watched`. Where there is nothing and nobody `hinted` at anything either, what would tell more.
+pub(super) fn print(report: &Report, kept: &Kept<'_>, watched: bool, hinted: bool) {
+    let is_person = stderr().is_terminal();
+    let lines = lines(report, kept);
+    if watched || is_person {
+        lines.iter().for_each(|text| say::line(text));
+    }
+    let has_failed = report.ending == Ending::Guest && report.exit_code != 0;
+    if is_person && has_failed && lines.is_empty() && !watched && !hinted {
+        say::line(UNWATCHED);
+    }
+}
+
+/// Files that a guest did not find are told of where somebody looks.
+const UNWATCHED: &str = "note: if it missed a file or folder: palisade run --watch tells which, and palisade learn writes a policy";
+
+fn lines(report: &Report, kept: &Kept<'_>) -> Vec<String> {
     let told: Vec<&Denial> = report
         .denials
         .iter()
@@ -31,8 +60,9 @@ fn lines(report: &Report, kept: Option<&Path>) -> Vec<String> {
         .iter()
         .map(|denial| format!("denied: {}", denial::line(denial)));
     let rest = (more > 0).then(|| match kept {
-        Some(_) => format!("denied: and {more} more, which are in the report"),
-        None => format!("denied: and {more} more; --report FILE lists them all"),
+        Kept::File(_) => format!("denied: and {more} more, which are in the report"),
+        Kept::Last => format!("denied: and {more} more"),
+        Kept::Nowhere => format!("denied: and {more} more; --report FILE lists them all"),
     });
     let has_failed = !told.is_empty() && report.exit_code != 0;
     last.chain(rest)
@@ -41,14 +71,15 @@ fn lines(report: &Report, kept: Option<&Path>) -> Vec<String> {
 }
 
 /// Where all of it is explained.
-fn explained_by(kept: Option<&Path>) -> String {
+fn explained_by(kept: &Kept<'_>) -> String {
+    let explains = "says what each flag would open, and adds them to a policy";
     match kept {
-        Some(file) => format!(
-            "`palisade why {}` says what each flag would open, and adds them to a policy",
-            denial::quote(&visible(&file.to_string_lossy()))
-        ),
-        None => "with --report FILE, `palisade why FILE` says what each flag would open, and adds them to a policy"
-            .to_owned(),
+        Kept::File(file) => {
+            let file = denial::quote(&visible(&file.to_string_lossy()));
+            format!("`palisade why {file}` {explains}")
+        }
+        Kept::Last => format!("`palisade why` {explains}"),
+        Kept::Nowhere => format!("with --report FILE, `palisade why FILE` {explains}"),
     }
 }
 
@@ -77,10 +108,10 @@ mod tests {
 
     #[test]
     fn the_last_few_are_printed() {
-        assert_eq!(lines(&report(Vec::new()), None), [""; 0]);
-        let five = lines(&report(refused_ports(1..6)), None);
+        assert_eq!(lines(&report(Vec::new()), &Kept::Nowhere), [""; 0]);
+        let five = lines(&report(refused_ports(1..6)), &Kept::Nowhere);
         assert_eq!(five.len(), 6);
-        let eight = lines(&report(refused_ports(1..9)), None);
+        let eight = lines(&report(refused_ports(1..9)), &Kept::Nowhere);
         insta::assert_snapshot!(eight.join("\n"), @r"
         denied: a connection to tcp://192.0.2.1:4 (curl): --connect tcp://192.0.2.1:4
         denied: a connection to tcp://192.0.2.1:5 (curl): --connect tcp://192.0.2.1:5
@@ -90,14 +121,22 @@ mod tests {
         denied: and 3 more; --report FILE lists them all
         with --report FILE, `palisade why FILE` says what each flag would open, and adds them to a policy
         ");
-        let kept = lines(&report(refused_ports(1..9)), Some(Path::new("a b.json")));
+        let kept = lines(
+            &report(refused_ports(1..9)),
+            &Kept::File(Path::new("a b.json")),
+        );
         assert_eq!(kept[5], "denied: and 3 more, which are in the report");
         insta::assert_snapshot!(kept[6], @"`palisade why 'a b.json'` says what each flag would open, and adds them to a policy");
+        let last = lines(&report(refused_ports(1..2)), &Kept::Last);
+        assert_eq!(
+            last[1],
+            "`palisade why` says what each flag would open, and adds them to a policy"
+        );
         let well = Report {
             exit_code: 0,
             ..report(refused_ports(1..2))
         };
-        assert_eq!(lines(&well, None).len(), 1, "nothing has failed");
+        assert_eq!(lines(&well, &Kept::Nowhere).len(), 1, "nothing has failed");
     }
 
     #[test]
@@ -109,7 +148,7 @@ mod tests {
             grant: Some("--time".into()),
             ..Denial::default()
         });
-        let lines = lines(&report(denials), None);
+        let lines = lines(&report(denials), &Kept::Nowhere);
         assert_eq!(lines.len(), 2);
         assert!(lines[0].contains("192.0.2.1:2"), "{lines:?}");
     }

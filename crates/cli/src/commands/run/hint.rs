@@ -29,18 +29,19 @@ use std::{
 /// As many as a person reads.
 const MOST_NOTES: usize = 4;
 
-/// Prints what may help. `outcome` is how the guest ended, or why there was none.
+/// Prints what may help, and gives whether anything does. `outcome` is how the guest ended, or why there was none.
 pub(super) fn print(
     command: &Command,
     plan: &Plan,
     surroundings: &Surroundings,
     outcome: Result<(&Report, &Folders), &anyhow::Error>,
-) {
+) -> bool {
     let outcome = outcome.map_err(|error| error.downcast_ref::<Error>().map(Error::cause));
     let notes = find(command, plan, surroundings, outcome);
     for note in notes.iter().take(MOST_NOTES) {
         say::line(&format!("note: {note}"));
     }
+    !notes.is_empty()
 }
 
 fn find(
