@@ -42,6 +42,8 @@ pub struct Machine {
     pub filtered: OnceLock<bool>,
     /// This kernel has system-call filters; looked at only when a policy could do without.
     pub seccomp: OnceLock<bool>,
+    /// A call that is attended to stays until it is answered; looked at only when somebody is to be asked.
+    pub stays: OnceLock<bool>,
 }
 
 /// Limits of a process whose counts all processes of its user share: getrlimit(2). `None` is no limit.
@@ -95,6 +97,7 @@ impl Machine {
             cgroups: OnceLock::new(),
             filtered: OnceLock::new(),
             seccomp: OnceLock::new(),
+            stays: OnceLock::new(),
         }
     }
 
@@ -116,7 +119,7 @@ impl Machine {
     /// Whether a call that is attended to can be kept from being taken back by a signal
     /// (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`, Linux 5.19).
     pub fn keeps_calls(&self) -> bool {
-        sys::keeps_calls()
+        *self.stays.get_or_init(sys::keeps_calls)
     }
 
     /// Whether a guest's calls can be held here until somebody has answered, as long as no profile of its policy is against it.

@@ -591,4 +591,23 @@ mod tests {
             assert_eq!(judged("/home/me/x", kind, 0o666), Nothing);
         }
     }
+
+    #[test]
+    fn all_names_are_published() {
+        const PAGE: &str = include_str!("../../../docs/sensitive.md");
+        let of_keys = OF_KEYS.map(|ending| format!(".{ending}"));
+        let all = [
+            &SECRETS[..],
+            &SECRETS_OF_HOME,
+            &BEGINNINGS,
+            &EXAMPLES,
+            &HISTORIES,
+            &COPIES,
+            &OF_HOME,
+        ];
+        let all = all.into_iter().flatten().copied();
+        for name in all.chain(of_keys.iter().map(String::as_str)) {
+            assert!(PAGE.contains(&format!("`{name}`")), "{name}");
+        }
+    }
 }

@@ -3,11 +3,17 @@
 
 use super::{
     ask::{Asker, Patient, SILENCE, report, shows},
-    fixture::{Call, Fixture, cases, init_of},
+    fixture::{Call, Fixture, cases, ends_soon, init_of},
     person::{PROMPT, Person},
 };
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 cases![
     a_file_is_asked_about_once,
@@ -33,6 +39,8 @@ cases![
     what_is_granted_is_not_asked_about,
     silence_is_no_to_a_file,
     what_lies_there_since_is_not_granted,
+    who_swaps_it_all_the_time_gains_nothing,
+    a_terminal_that_is_closed_says_no,
     what_the_guest_leads_to_is_not_asked_about,
     a_grant_answers_a_question_about_files,
     what_was_taken_back_is_asked_about_again,
@@ -477,6 +485,71 @@ fn what_lies_there_since_is_not_granted(fixture: &Fixture) {
             fixture.write("secret/key", "key");
         }
     }
+}
+
+/// Somebody outside changes what lies there as fast as he can, and one who answers agrees to the file alone: what is mounted is that,
+/// or nothing.
+fn who_swaps_it_all_the_time_gains_nothing(fixture: &Fixture) {
+    const ROUNDS: usize = 8;
+    let [file, _] = write_files(fixture);
+    fixture.write("secret/key", "key");
+    symlink(fixture.path("secret/key"), fixture.path("data/link")).unwrap();
+    fixture.write_program(
+        "tools/asker",
+        format!(
+            "#!/usr/bin/python3 -u
+import json, sys
+for line in sys.stdin:
+    told = json.loads(line)
+    if told['type'] == 'question':
+        verdict = 'run' if told['target'] == '{file}' else 'no'
+        print(json.dumps({{'question': told['question'], 'verdict': verdict}}))
+"
+        ),
+    );
+    let is_over = AtomicBool::new(false);
+    let (link, asker) = (fixture.path("data/link"), fixture.text("tools/asker"));
+    let outputs: Vec<_> = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                renameat_with(CWD, &file, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let text = format!("for _ in $(seq 40); do cat {file} 2>/dev/null && break; done; true");
+        let run = |_| {
+            fixture
+                .script(&["--ask-program", &asker, "--ask-files"], &text)
+                .run()
+        };
+        let outputs = (0..ROUNDS).map(run).map(|outcome| outcome.text()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        outputs
+    });
+    assert!(
+        outputs
+            .iter()
+            .all(|output| ["", "content"].contains(&output.as_str())),
+        "{outputs:?}"
+    );
+    assert!(
+        outputs.iter().any(|output| output == "content"),
+        "nobody was ever in time"
+    );
+}
+
+/// Whoever sat there is gone.
+fn a_terminal_that_is_closed_says_no(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    fixture.make_folder("out");
+    let mut person = Person::sit_down(fixture);
+    let guest = format!("trap \"\" HUP; cat {file} >out/read");
+    person
+        .types(&format!(
+            "$P run --write out --ask --ask-files -- sh -c '{guest}'\n"
+        ))
+        .sees("Your word: ");
+    assert!(ends_soon(&person.closes_the_window()));
+    assert_eq!(fixture.read("out/read"), "");
 }
 
 /// By a link in a folder of its own nobody is asked for what lies elsewhere; by its own path anybody may be.

@@ -38,6 +38,7 @@ fn machine(tier: Tier, uid: u32, gid: u32) -> Machine {
         cgroups: OnceLock::new(),
         filtered: false.into(),
         seccomp: true.into(),
+        stays: true.into(),
     }
 }
 
@@ -1040,4 +1041,30 @@ fn a_kernel_without_filters_is_accepted_where_the_policy_says_so() {
     let network = format!("{accepted}[grants]\nconnect = ['tcp://192.0.2.1:80']");
     let refused = plan_of(&network);
     assert!(matches!(refused, Err(PlanError::NetworkNeedsSeccomp)));
+}
+
+/// Before Linux 5.19, which no distribution has that this is tried on.
+#[test]
+fn nobody_is_asked_where_a_signal_takes_calls_back() {
+    let old = Machine {
+        stays: false.into(),
+        ..user()
+    };
+    let policy = policy("");
+    let asked = Surroundings {
+        asks: Some(Duration::from_secs(1)),
+        ..surroundings(&[])
+    };
+    let grantable = Surroundings {
+        grantable: true,
+        ..surroundings(&[])
+    };
+    assert!(!old.holds_calls() && user().holds_calls());
+    for surroundings in [asked, grantable] {
+        let command = Command::new("program");
+        let plan = |machine| make_plan(&policy, &command, machine, &surroundings, &home());
+        let refusal = plan(&old).unwrap_err().to_string();
+        assert!(refusal.contains("that takes Linux 5.19"), "{refusal}");
+        plan(&user()).unwrap();
+    }
 }

@@ -26,6 +26,7 @@ pub(crate) fn user() -> Machine {
         cgroups: OnceLock::new(),
         filtered: false.into(),
         seccomp: true.into(),
+        stays: true.into(),
     }
 }
 
