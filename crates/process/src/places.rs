@@ -595,19 +595,24 @@ mod tests {
     #[test]
     fn all_names_are_published() {
         const PAGE: &str = include_str!("../../../docs/sensitive.md");
-        let of_keys = OF_KEYS.map(|ending| format!(".{ending}"));
-        let all = [
-            &SECRETS[..],
-            &SECRETS_OF_HOME,
-            &BEGINNINGS,
-            &EXAMPLES,
-            &HISTORIES,
-            &COPIES,
-            &OF_HOME,
+        let names: [(&str, &[&str]); 7] = [
+            ("", &SECRETS),
+            ("~/", &SECRETS_OF_HOME),
+            ("", &BEGINNINGS),
+            ("", &EXAMPLES),
+            ("", &HISTORIES),
+            (".", &OF_KEYS),
+            ("~/", &OF_HOME),
         ];
-        let all = all.into_iter().flatten().copied();
-        for name in all.chain(of_keys.iter().map(String::as_str)) {
-            assert!(PAGE.contains(&format!("`{name}`")), "{name}");
+        for (prefix, names) in names {
+            for name in names {
+                assert!(PAGE.contains(&format!("`{prefix}{name}`")), "{name}");
+            }
         }
+        assert!(
+            COPIES
+                .iter()
+                .all(|copy| PAGE.contains(&format!("`{copy}`")))
+        );
     }
 }
