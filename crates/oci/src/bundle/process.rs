@@ -118,7 +118,7 @@ pub(crate) fn of_process(
         credentials,
         limits: limits(process, &kept.limits)?,
         // Palisade's own is the last.
-        asks: filters.len().checked_sub(1).filter(|_| kept.asks()),
+        asks: kept.asks().then_some(0),
         filters,
         landlock: landlock(namespaces, surroundings),
         labels: labels(process, surroundings)?,
@@ -180,12 +180,11 @@ fn filters(
         }
         return Ok(vec![(watched(&own(), engines.as_ref()).program()?, flags)]);
     }
-    let engines = engines.into_iter();
+    // The engine's may refuse that another one is loaded.
     let own = (!kept.without_own_filter).then(|| (own(), 0));
-    let all = engines
-        .chain(own)
-        .map(|(filter, flags)| Ok((filter.program()?, flags)));
-    all.collect()
+    let all = own.into_iter().chain(engines);
+    all.map(|(filter, flags)| Ok((filter.program()?, flags)))
+        .collect()
 }
 
 /// The filters whose refusals are told of.

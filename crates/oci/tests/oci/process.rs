@@ -172,6 +172,53 @@ fn the_engines_filter_and_palisades_hold_together() {
     }
 }
 
+/// What is done for the program before it runs is no call of its own: whatever a profile refuses, palisade needs only to execute it.
+#[test]
+fn a_filter_may_refuse_what_palisade_does_itself() {
+    let refused = [
+        "getcwd",
+        "chdir",
+        "fchdir",
+        "prctl",
+        "setsid",
+        "umask",
+        "close_range",
+        "dup3",
+        "fcntl",
+        "poll",
+        "ppoll",
+        "recvmsg",
+        "sendmsg",
+        "sendto",
+        "recvfrom",
+        "futex",
+        "write",
+        "rt_sigaction",
+        "rt_sigprocmask",
+        "setresuid",
+        "setresgid",
+        "setgroups",
+        "capset",
+        "seccomp",
+        "execveat",
+        "keyctl",
+        "prlimit64",
+        "wait4",
+    ];
+    for user in users() {
+        for refused in refused {
+            let mut bundle = Bundle::new(user, "");
+            bundle.config["process"]["args"] = json!(["/usr/bin/true"]);
+            bundle.config["linux"]["seccomp"] = json!({
+                "defaultAction": "SCMP_ACT_ALLOW",
+                "syscalls": [{ "names": [refused], "action": "SCMP_ACT_ERRNO" }],
+            });
+            let outcome = bundle.run();
+            assert_eq!(outcome.code, Some(0), "{refused}: {outcome:?}");
+        }
+    }
+}
+
 #[test]
 fn conditions_of_a_filter_are_understood() {
     let script =

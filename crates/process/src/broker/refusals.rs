@@ -106,8 +106,8 @@ impl Refusals {
         let of_engine = engines.map(|filter| filter.decide(number, arguments));
         match (errno(of_own), of_engine.and_then(errno)) {
             (Some(own), None) => Some((own, By::Own)),
-            // Of two error numbers the kernel takes the newer filter's (seccomp(2)).
-            (Some(own), Some(_)) => Some((own, By::Both)),
+            // Of two error numbers the kernel takes the newer filter's (seccomp(2)), which is the engine's.
+            (Some(_), Some(engines)) => Some((engines, By::Both)),
             (None, Some(engines)) => Some((engines, By::Engine)),
             (None, None) if of_own == Action::Notify => None,
             (None, None) => {
@@ -269,7 +269,7 @@ mod tests {
         engines.set(number("mount"), Action::Errno(libc::ENOTSUP as u16));
         let refusals = refusals(container(0, None), Some(engines));
         let decided = |name: &str| refusals.decide(number(name), &[0; 6]);
-        assert_eq!(decided("mount"), Some((libc::EPERM as u16, By::Both)));
+        assert_eq!(decided("mount"), Some((95, By::Both)));
         assert_eq!(decided("uname"), Some((libc::ENOTSUP as u16, By::Engine)));
         // Of a process with other capabilities than the first.
         assert_eq!(decided("read"), Some((libc::EPERM as u16, By::Own)));

@@ -199,7 +199,8 @@ fn remedy(number: c_long) -> Remedy {
 #[must_use]
 pub fn watched(own: &Filter, engines: Option<&Filter>) -> Filter {
     let both = match engines {
-        Some(engines) => own.and(engines),
+        // Which is loaded last.
+        Some(engines) => engines.and(own),
         None => own.clone(),
     };
     // Nobody inside answers in the supervisor's place, also where that has gone and its listener with it.

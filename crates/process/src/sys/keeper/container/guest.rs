@@ -88,17 +88,27 @@ fn prepare(setup: &mut Setup) -> Result<(), Failure> {
     redirect(setup).during(Step::Streams, 0)?;
     // As root of the container; what only its user may enter is tried once more below.
     let cwd = setup.cwd.unwrap_or(kernel::c!("/"));
-    let entered = kernel::change_directory(cwd);
-    confine::confine(setup)?;
-    if entered.is_err() {
-        kernel::change_directory(cwd).during(Step::WorkingDirectory, 0)?;
-    }
-    // By a descriptor that its starter gave it, say (CVE-2024-21626).
-    if !kernel::stands_inside().during(Step::WorkingDirectory, 1)? {
-        return Err(Errno::NOENT).during(Step::WorkingDirectory, 2);
+    let is_entered = kernel::change_directory(cwd).is_ok();
+    // What can be done before there are the image's filters, which may refuse whatever they like.
+    if is_entered {
+        check_working_directory()?;
     }
     reset_signals();
-    kernel::set_signal_mask(0).during(Step::Execute, 1)
+    kernel::set_signal_mask(0).during(Step::Execute, 1)?;
+    confine::confine(setup)?;
+    if !is_entered {
+        kernel::change_directory(cwd).during(Step::WorkingDirectory, 0)?;
+        check_working_directory()?;
+    }
+    Ok(())
+}
+
+/// Whether it is one outside, by a descriptor that its starter gave it, say (CVE-2024-21626).
+fn check_working_directory() -> Result<(), Failure> {
+    match kernel::stands_inside().during(Step::WorkingDirectory, 1)? {
+        true => Ok(()),
+        false => Err(Errno::NOENT).during(Step::WorkingDirectory, 2),
+    }
 }
 
 /// Its streams, and what else it finds open. Everything is brought out of the way first: the numbers overlap.
