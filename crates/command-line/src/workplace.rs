@@ -28,8 +28,8 @@ const EVERYBODYS: [&str; 16] = [
     "/sys", "/tmp", "/usr", "/var", "/var/tmp",
 ];
 
-/// What a copy has not, by its name.
-pub type Without = Box<dyn Fn(&OsStr) -> bool>;
+/// What a copy has not, by its name, and by whether it is a folder.
+pub type Without = Box<dyn Fn(&OsStr, bool) -> bool>;
 
 /// Where the command runs.
 pub struct Workplace {
@@ -60,7 +60,7 @@ impl Workplace {
 
     /// The folder itself: runs see what the runs before them left.
     pub fn in_place(source: PathBuf) -> Self {
-        Self::new(source, Box::new(|_| false), None)
+        Self::new(source, Box::new(|_, _| false), None)
     }
 
     /// A copy, as the user left the folder before each run.
@@ -70,7 +70,7 @@ impl Workplace {
     /// When the folder is somebody's home or a folder of the system, larger than [`MOST_BYTES`] or
     /// [`MOST_FILES`], for which there is this advice, or when there is no room.
     pub fn copy_of(source: PathBuf, advice: &str) -> anyhow::Result<Self> {
-        Self::copy_without(source, Box::new(|_| false), advice)
+        Self::copy_without(source, Box::new(|_, _| false), advice)
     }
 
     /// The same without what these names are of.
@@ -182,7 +182,7 @@ pub fn keep(left: &Path, folder: &Path) -> anyhow::Result<usize> {
     // One that somebody has made meanwhile is not written to.
     fs::create_dir(folder).with_context(|| format!("host: cannot make {}", folder.display()))?;
     let mut mirror = Mirror::default();
-    let kept = mirror.refresh(left, around, name, &|_| false);
+    let kept = mirror.refresh(left, around, name, &|_, _| false);
     kept.with_context(|| format!("host: cannot copy what was left to {}", folder.display()))
 }
 
@@ -229,14 +229,14 @@ impl Size {
     }
 
     /// Stops when it is too much. What can't be read is not copied either.
-    fn add(&mut self, folder: &Path, without: &dyn Fn(&OsStr) -> bool) {
+    fn add(&mut self, folder: &Path, without: &dyn Fn(&OsStr, bool) -> bool) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if without(&entry.file_name()) {
-                continue;
-            }
             let Ok(data) = entry.path().symlink_metadata() else {
                 continue;
             };
+            if without(&entry.file_name(), data.is_dir()) {
+                continue;
+            }
             self.files += 1;
             if data.is_file() {
                 self.bytes += data.len();
@@ -303,12 +303,14 @@ mod tests {
     fn a_copy_is_without_what_is_named() {
         let source = folder();
         fs::create_dir(source.path().join("sub/made")).unwrap();
+        fs::write(source.path().join("made"), "a file").unwrap();
         let large = File::create(source.path().join("sub/made/large")).unwrap();
         large.set_len(MOST_BYTES + 1).unwrap();
-        let without = Box::new(|name: &OsStr| name == "made");
+        let without = Box::new(|name: &OsStr, is_folder| is_folder && name == "made");
         let copy = Workplace::copy_without(source.path().into(), without, "").unwrap();
         let inside = copy.inside().join("sub");
         assert!(inside.join("file").exists() && !inside.join("made").exists());
+        assert!(copy.inside().join("made").exists());
         fs::create_dir(inside.join("made")).unwrap();
         copy.refresh().unwrap();
         assert!(!inside.join("made").exists(), "what a run made of it goes");

@@ -37,6 +37,11 @@ impl StandIns {
         Some(Ipv4Addr::from_bits(FIRST + place as u32))
     }
 
+    /// All names, in the order in which they were asked for.
+    pub fn names(&self) -> &[HostName] {
+        &self.names
+    }
+
     /// The name that `address` stands for.
     pub fn name(&self, address: IpAddr) -> Option<&HostName> {
         let IpAddr::V4(address) = address else {

@@ -526,7 +526,7 @@ impl Broker {
         let watch = self.shared.watch.as_ref();
         let asking = self.shared.asking.as_ref();
         let (granted, unasked) = asking
-            .map(|asking| asking.finish(&self.shared.observations))
+            .map(|asking| asking.finish(&self.shared.observations, &self.shared.gate))
             .unwrap_or_default();
         let (different, more) = self.shared.observations.drain();
         Observed {

@@ -139,7 +139,8 @@ const EVERYBODYS: Advice = Refuse("it holds what everybody on this machine keeps
 const SETTINGS: Advice = Refuse("it holds the machine's settings, passwords among them");
 const RUNNING: Advice =
     Refuse("sockets lie there by which services are told what to do with this machine");
-const SECRET: Advice = Refuse("keys and passwords are kept there");
+/// Why what is known as a key by its name is granted to nobody unasked.
+pub const SECRET: Advice = Refuse("keys and passwords are kept there");
 /// Why what a user has named is granted to nobody.
 pub const NAMED: Advice = Refuse("you keep it from every guest");
 const PRIVATE: Advice = Refuse("not everybody on this machine may read it");

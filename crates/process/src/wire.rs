@@ -456,6 +456,8 @@ pub const REASON_OPERATOR: u64 = 5;
 
 /// Data of `SECCOMP_RET_USER_NOTIF` where a call is only looked at, and goes on whatever is seen.
 pub const LOOK: u32 = 1;
+/// The same where a call is told of that nobody has: `ENOSYS`, whoever answers.
+pub const ABSENT: u32 = 2;
 
 /// To whom a system-call filter leaves calls.
 pub mod notifies {

@@ -31,7 +31,7 @@ pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Relied, Spec, View, Wa
 pub use process::Process;
 pub use purpose::Purpose;
 pub use report::{
-    Denial, Enforcement, Granted, Had, HadFor, Level, Phase, REPORT_VERSION, Report, Usage,
+    Called, Denial, Enforcement, Granted, Had, HadFor, Level, Phase, REPORT_VERSION, Report, Usage,
     report_schema,
 };
 pub use streams::{Streams, Terminal};

@@ -67,7 +67,7 @@ fn report(exit: Exit, command: Vec<String>) -> Report {
         version: REPORT_VERSION,
         wall: "mock".into(),
         command,
-        flags: None,
+        called: None,
         exit,
         ending: Ending::Guest,
         exit_code: exit.shell_code(),

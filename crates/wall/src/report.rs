@@ -17,9 +17,9 @@ pub struct Report {
     pub wall: String,
     /// The command, word by word.
     pub command: Vec<String>,
-    /// What `palisade run` was told before it, word by word, where it was that.
+    /// How `palisade run` was called, where it was that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flags: Option<Vec<String>>,
+    pub called: Option<Called>,
     /// The guest's own end.
     pub exit: Exit,
     /// Who or what brought it about.
@@ -47,6 +47,16 @@ pub struct Report {
     /// What the guest was granted while it ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<Granted>,
+}
+
+/// How `palisade run` was called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Called {
+    /// In which folder.
+    pub folder: String,
+    /// What stood before the command, word by word; what a variable was set to is `…`.
+    pub flags: Vec<String>,
 }
 
 /// A grant to a guest that ran.

@@ -5,17 +5,17 @@
 use crate::say;
 use palisade_wall::{Report, View};
 use rustix::{
-    fs::{FlockOperation, Mode, OFlags, flock, ftruncate, open, openat},
+    fs::{FlockOperation, Mode, OFlags, flock, ftruncate, openat},
     process::geteuid,
 };
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{self, DirBuilder, File, Metadata},
     io::{IsTerminal, Write, stderr},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
-const FOLDER: &str = "palisade";
+const FOLDER: &str = "palisade-last";
 const NAME: &str = "last-report.json";
 
 /// The folder of this user's session: who is in none has none.
@@ -30,8 +30,7 @@ fn session() -> Option<PathBuf> {
             about.is_dir() && about.uid() == uid.as_raw() && about.mode() & 0o022 == 0
         })
     };
-    let places = [folder, "/run".into()];
-    places.into_iter().find(|folder| is_own(folder))
+    is_own(&folder).then_some(folder)
 }
 
 /// Where it lies, if there is a place for one.
@@ -43,7 +42,7 @@ pub(super) fn place() -> Option<PathBuf> {
 /// at a terminal, and behind this view.
 pub(super) fn open_at_terminal(view: &dyn View) -> Option<File> {
     let place = place().filter(|_| stderr().is_terminal())?;
-    // What a guest has written is explained to nobody.
+    // What a guest has written is explained to nobody: where there is one already, it is refused (`request.rs`).
     if view.can_change(&place) {
         return None;
     }
@@ -51,21 +50,36 @@ pub(super) fn open_at_terminal(view: &dyn View) -> Option<File> {
     // It is there, or cannot be made: then it cannot be opened either.
     let _ = DirBuilder::new().mode(0o700).create(folder);
     let itself = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = open(folder, itself | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let folder = rustix::fs::open(folder, itself | OFlags::DIRECTORY, Mode::empty()).ok()?;
     let folder = File::from(folder);
-    (folder.metadata().ok()?.uid() == geteuid().as_raw()).then_some(())?;
+    let about = folder.metadata().ok()?;
+    (about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0).then_some(())?;
     let flags = itself | OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
     let file = File::from(openat(&folder, NAME, flags, Mode::RUSR | Mode::WUSR).ok()?);
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-/// Writes it in the place of the one before. Whether it is there then.
-pub(super) fn write(mut file: &File, report: &Report) -> bool {
-    let Ok(text) = say::json(report) else {
-        return false;
-    };
-    // Of two that end at once the later one stays.
-    flock(file, FlockOperation::LockExclusive).is_ok()
+/// Writes it in the place of the one before, or nothing where there is nothing to explain. Whether it is there then.
+pub(super) fn write(mut file: &File, report: Option<&Report>) -> bool {
+    let text = report.map(say::json).transpose();
+    let Ok(text) = text else { return false };
+    // Of two that end at once one stays. Whoever else holds it is not waited for: a guest that may read it can.
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
         && ftruncate(file, 0).is_ok()
-        && file.write_all(text.as_bytes()).is_ok()
+        && text.is_none_or(|text| file.write_all(text.as_bytes()).is_ok())
+}
+
+/// What was written, if there is something: of this user's alone.
+pub(super) fn open() -> Option<File> {
+    let place = place()?;
+    let itself = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = File::from(
+        rustix::fs::open(place.parent()?, itself | OFlags::DIRECTORY, Mode::empty()).ok()?,
+    );
+    let flags = itself | OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = File::from(openat(&folder, NAME, flags, Mode::empty()).ok()?);
+    let is_own = |about: &Metadata| about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0;
+    let about = file.metadata().ok()?;
+    let is_it = is_own(&folder.metadata().ok()?) && is_own(&about) && about.is_file();
+    (is_it && about.len() > 0).then_some(file)
 }

@@ -7,9 +7,11 @@
 //!           the file ◀──ended well── a round under it alone ◀── the least policy ◀── what it had, what it changed
 //! ```
 //!
-//! Each round is an ordinary run, behind the whole wall, under the policy as far as it is known: there is nothing that a
-//! guest may do while it is learned from and not behind the policy that comes of it, but for one thing: in the copy it may
-//! write, execute and make sockets everywhere. What it writes is thrown away.
+//! Each round is a run behind the whole wall, under the policy as far as it is known: there is nothing that a
+//! guest may do while it is learned from and not behind the policy that comes of it, but for two things. In the copy it may
+//! write, execute and make sockets everywhere; what it writes is thrown away. And names that it looks up are found, by addresses that lead
+//! nowhere and of which nobody hears, so that what it connects to is known by name; `palisade grant` reaches such a round as it reaches
+//! any that can be granted more, and what it grants is not learned.
 //!
 //! What a guest asked for is its own word, so it is granted only after somebody has said yes; keys and what all users share
 //! are not asked about at all ([`palisade_process::places`]). What it changed is seen by comparing the copy, not by its word.
@@ -246,23 +248,44 @@ impl Teacher {
             let (wishes, kept) =
                 learned.wishes(&round.report, &self.command.arguments, &self.secrets);
             if round.ended_well() {
+                // It had names found for it that will not be found behind the policy.
+                if looks_names_up(&round.report) && self.ground.find_no_names() {
+                    say::line("once more, without names being found that nothing is connected to");
+                    self.ground.refresh()?;
+                    continue;
+                }
                 return Ok((learned, round));
             }
             for (missed, why) in &kept {
                 leave([missed], why);
             }
-            if wishes.is_empty() || number == MOST_ROUNDS {
+            if number == MOST_ROUNDS {
                 return Ok((learned, round));
             }
-            say::line(&format!(
-                "round {number} ended with exit code {}: it missed something",
-                round.report.exit_code
-            ));
-            let agreed = self.agreed(wishes)?;
-            if agreed.is_empty() {
+            let mut agreed = Vec::new();
+            if !wishes.is_empty() {
+                say::line(&format!(
+                    "round {number} ended with exit code {}: it missed something",
+                    round.report.exit_code
+                ));
+                agreed = self.agreed(wishes)?;
+            }
+            let known = learned.clone();
+            let fetches = self.agrees_to_network || learned.connects();
+            // The last that can be tried: what its user has fetched is out of its sight then.
+            let caches = match agreed.is_empty() && fetches {
+                true => learned.give_caches(&round.report),
+                false => Vec::new(),
+            };
+            if agreed.is_empty() && caches.is_empty() {
                 return Ok((learned, round));
             }
-            before = Some((learned.clone(), round));
+            for variable in caches {
+                say::line(&format!(
+                    "granted from now on: --env {variable} (it fetches something, and may not write where you keep that)"
+                ));
+            }
+            before = Some((known, round));
             for wish in agreed {
                 say::line(&format!("granted from now on: {}", wish.missed.grant()));
                 self.ground.copy_if_written(&wish)?;
@@ -383,6 +406,12 @@ impl Teacher {
         }
         Ok(())
     }
+}
+
+/// Whether names were looked up, and nothing was connected to.
+fn looks_names_up(report: &Report) -> bool {
+    let mut denials = report.denials.iter();
+    denials.any(|denial| denial.call.is_none() && denial.what.starts_with("the name "))
 }
 
 fn leave<'a>(missed: impl IntoIterator<Item = &'a Missed>, why: &str) {

@@ -161,6 +161,10 @@ impl Request {
         if let Some(asker) = &self.asker {
             refuse_in_reach(view, asker, "who is to be asked,")?;
         }
+        // A report that a guest has written would be explained as palisade's own.
+        if let Some(last) = last::place().filter(|last| last.exists()) {
+            refuse_in_reach(view, &last, "the report that `palisade why` explains,")?;
+        }
         programs::refuse_reach(view)?;
         refuse_writable_cache(view)
     }

@@ -19,7 +19,7 @@ use crate::{args::RunArgs, say};
 use anyhow::Context;
 use denials::Kept;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
-use palisade_wall::{Cause, Error, Prepared, Report, Streams, journal::Journal};
+use palisade_wall::{Called, Cause, Error, Prepared, Report, Streams, journal::Journal};
 use palisade_walls::Plan;
 use rustix::{
     fs::OFlags,
@@ -122,7 +122,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
     let outcome = outcome.map(|report| Report {
-        flags: flags(&report.command),
+        called: called(&report.command),
         ..report
     });
     match &outcome {
@@ -166,8 +166,8 @@ pub(crate) fn wants_terminal() -> bool {
     terminal::is_wanted()
 }
 
-/// What stands between `run` and the command.
-fn flags(command: &[String]) -> Option<Vec<String>> {
+/// The folder, and what stands between `run` and the command.
+fn called(command: &[String]) -> Option<Called> {
     let words = std::env::args_os().skip(1).skip_while(|word| word != "run");
     let words: Vec<_> = (words.skip(1))
         .map(|word| word.to_string_lossy().into_owned())
@@ -175,7 +175,10 @@ fn flags(command: &[String]) -> Option<Vec<String>> {
     let count = words.len().checked_sub(command.len())?;
     let mut flags = words[..count].to_vec();
     flags.pop_if(|last| last == "--");
-    Some(without_values(&flags))
+    Some(Called {
+        folder: std::env::current_dir().ok()?.to_string_lossy().into_owned(),
+        flags: without_values(&flags),
+    })
 }
 
 /// What a variable is set to may be secret.

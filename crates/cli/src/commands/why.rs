@@ -38,13 +38,15 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
 
 /// What the last run at a terminal left.
 fn read_last() -> anyhow::Result<Report> {
-    let none = "usage: there is no report of a run that failed at a terminal: name one (`palisade run --report FILE` writes it)";
-    let file = last::place().filter(|file| file.exists()).context(none)?;
-    // A run that was denied nothing has left nothing.
-    match file.metadata()?.len() {
-        0 => bail!(none),
-        _ => read_report(&file),
-    }
+    let file = last::open().context(
+        "usage: there is no report of a run that failed at a terminal: name one (`palisade run --report FILE` writes it)",
+    )?;
+    let shown = "the last run's report";
+    let bytes = read::read_at_most(file, MOST_REPORT_BYTES);
+    parse(
+        &bytes.with_context(|| format!("host: cannot read {shown}"))?,
+        shown,
+    )
 }
 
 fn read_report(path: &Path) -> anyhow::Result<Report> {

@@ -5,7 +5,12 @@ use super::{
     person::{PROMPT, Person, SESSION},
 };
 use serde_json::{Value, json};
-use std::{ffi::OsStr, os::unix::fs::symlink, path::Path};
+use std::{
+    ffi::OsStr,
+    fs::Permissions,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
 
 cases![
     a_terminal_shows_the_last_few,
@@ -72,7 +77,7 @@ fn a_terminal_shows_the_last_few(fixture: &Fixture) {
 /// Until the next that fails; and nothing that a guest could have written.
 fn the_last_one_at_a_terminal_is_explained(fixture: &Fixture) {
     let mut person = Person::sit_down(fixture);
-    let kept = format!("{SESSION}/palisade/last-report.json");
+    let kept = format!("{SESSION}/palisade-last/last-report.json");
     person
         .types("$P why\n")
         .sees("no report of a run that failed at a terminal")
@@ -98,9 +103,33 @@ fn the_last_one_at_a_terminal_is_explained(fixture: &Fixture) {
         "$P run --write {SESSION} {GRANT} -- bash -c '{failing}'\n"
     ));
     person
-        .sees("with --report FILE, `palisade why FILE` says")
+        .sees("policy: the report that `palisade why` explains,")
         .sees(PROMPT);
     assert_eq!(fixture.read(&kept), before);
+    // Who may read it can hold it, and is not waited for.
+    let held = std::fs::File::open(fixture.path(&kept)).unwrap();
+    held.lock().unwrap();
+    person.types(&format!("$P run {GRANT} -- bash -c '{failing}'\n"));
+    person
+        .sees("with --report FILE, `palisade why FILE` says")
+        .sees(PROMPT);
+    drop(held);
+    // One that others may write to is nobody's.
+    let mode = |mode| std::fs::set_permissions(fixture.path(&kept), Permissions::from_mode(mode));
+    mode(0o620).unwrap();
+    person
+        .types("$P why\n")
+        .sees("no report of a run that failed at a terminal")
+        .sees(PROMPT);
+    mode(0o600).unwrap();
+    // One that failed for something else leaves none.
+    person
+        .types(&format!("$P run {GRANT} -- false\n"))
+        .sees(PROMPT);
+    person
+        .types("$P why\n")
+        .sees("no report of a run that failed at a terminal")
+        .sees(PROMPT);
     // A link is not followed, wherever it lies.
     std::fs::remove_file(fixture.path(&kept)).unwrap();
     fixture.write("mine", "as it was");

@@ -56,6 +56,7 @@ cases![
     what_a_policy_lacks_is_added,
     profiles_that_a_policy_lacks_are_added,
     a_name_is_told_however_it_is_looked_up,
+    names_that_are_found_alone_are_told,
     a_fresh_checkout_is_without_what_is_made,
     what_a_policy_lacks_is_printed,
     a_signal_ends_a_server,
@@ -417,6 +418,7 @@ fn what_its_user_keeps_is_granted_to_nobody(fixture: &Fixture) {
         &["you keep it from every guest", "no policy was written"],
     );
     assert_eq!(outcome.stdout, b"");
+    assert!(!outcome.stderr.contains("by hand"), "{}", outcome.stderr);
 }
 
 /// The link lies in what the guest may write, and is asked for by a name that nobody fears.
@@ -878,6 +880,20 @@ socket.create_connection(address)";
         1,
         &["not granted: --connect tcp://registry.example:8443"],
     );
+}
+
+/// It ends well only as long as names are found, which they are not behind a policy that grants none.
+fn names_that_are_found_alone_are_told(fixture: &Fixture) {
+    let lookup = "import socket
+try: socket.gethostbyname('tracker.example')
+except OSError: open('without', 'w')";
+    let outcome = learn(fixture, &[], &["/usr/bin/python3", "-c", lookup]);
+    tells(&outcome, 0, &["once more, without names being found"]);
+    let text = fixture.read("project/policy.toml");
+    assert!(text.contains("write = ["), "{text}");
+    let needs = "import socket\nsocket.gethostbyname('needed.example')";
+    let outcome = learn(fixture, &["--force"], &["/usr/bin/python3", "-c", needs]);
+    tells(&outcome, 1, &["no policy was written"]);
 }
 
 fn a_fresh_checkout_is_without_what_is_made(fixture: &Fixture) {

@@ -2,7 +2,7 @@
 
 use super::fixture::{Call, Fixture, Outcome, cases};
 use serde_json::Value;
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 cases![
     a_file_that_is_not_granted,
@@ -221,8 +221,16 @@ fn the_command_line_that_is_told_works(fixture: &Fixture) {
     let told = why
         .lines()
         .find_map(|line| line.strip_prefix("To allow it: palisade "));
-    let words = shlex::split(told.unwrap()).unwrap();
-    fixture.palisade(words).run().prints("content");
+    // As a shell reads it, which knows the variable.
+    let line = format!("{:?} {}", fixture.program(), told.unwrap());
+    let mut shell = fixture.call(Path::new("/bin/bash"), ["-c", &line]);
+    shell = shell.env("A", "secret");
+    shell.run().prints("content");
+    let mut shell = fixture.call(Path::new("/bin/bash"), ["-c", &line]);
+    assert!(
+        shell.command.status().unwrap().code() != Some(0),
+        "nobody tells its value"
+    );
 }
 
 fn what_is_granted_for_reading_only(fixture: &Fixture) {

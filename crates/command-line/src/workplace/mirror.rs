@@ -81,7 +81,7 @@ impl Mirror {
         source: &Path,
         holder: &Path,
         name: &OsStr,
-        without: &dyn Fn(&OsStr) -> bool,
+        without: &dyn Fn(&OsStr, bool) -> bool,
     ) -> io::Result<usize> {
         let source = open_folder(CWD, source.as_os_str())?;
         let holder = open_folder(CWD, holder.as_os_str())?;
@@ -111,7 +111,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 struct Pass<'a> {
     /// Where copies are made: not part of one.
     skipped: (u64, u64),
-    without: &'a dyn Fn(&OsStr) -> bool,
+    without: &'a dyn Fn(&OsStr, bool) -> bool,
     left_out: usize,
     /// The latest time of change of what was made.
     latest: Time,
@@ -141,9 +141,6 @@ impl Pass<'_> {
         }
         let mut entries = Entries::new();
         for name in names_in(source)? {
-            if (self.without)(&name) {
-                continue;
-            }
             let old = old.remove(&name);
             if let Some(kept) = self.entry(source, &copy, &name, old)? {
                 entries.insert(name, kept);
@@ -191,6 +188,9 @@ impl Pass<'_> {
     ) -> io::Result<Option<Kept>> {
         let data = statat(source, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(data.st_mode);
+        if (self.without)(name, kind == FileType::Directory) {
+            return remove(copy.as_fd(), name).map(|()| None);
+        }
         if kind == FileType::Directory {
             let folder = open_folder(source, name)?;
             return match identity(&data) == self.skipped {

@@ -1,18 +1,20 @@
 //! `learn`: how much longer than a build it takes to have its policy written.
 //!
 //! `palisade learn` runs the build at least twice, in copies of its folder: once watched, and once behind the policy that came of
-//! it. Beside it strace(1), by which people look at what a build needs, and which writes no policy.
+//! it. Beside it strace(1), by which people look at what a build needs, and which writes no policy, and `sandlock learn`, which runs the
+//! build once where it is, with no wall, and writes what it saw.
 
 use super::{
     BARE, Extent, Method, Prepared, Tools, ratio_cell,
     watch::{MOST, STRACE, WALL, add_trials, lay_out_build, schedule, versions},
 };
 use crate::{
+    Warning,
     figure::{Figure, Target},
     network::Network,
     notation::milliseconds,
     sample::{Contender, Samples, Unit},
-    subjects::{Bare, Palisade, Subject},
+    subjects::{Bare, Palisade, Subject, on_path, version_by},
     table::Table,
     workloads::Workloads,
 };
@@ -62,6 +64,32 @@ impl Subject for Learn {
     }
 }
 
+/// The same by sandlock.
+struct SandlockLearn;
+
+const SANDLOCK: &str = "sandlock learn";
+const SANDLOCK_PROGRAM: &str = "sandlock";
+
+impl Subject for SandlockLearn {
+    fn name(&self) -> &'static str {
+        SANDLOCK
+    }
+
+    fn command_line(
+        &self,
+        policy: &Policy,
+        command: &Command,
+        network: &Network,
+        room: &Path,
+    ) -> anyhow::Result<Vec<OsString>> {
+        let mut words: Vec<OsString> = [SANDLOCK_PROGRAM, "learn", "-o"].map(Into::into).into();
+        words.push(room.join("learned-by-sandlock.toml").into());
+        words.push("--".into());
+        words.extend(Bare.command_line(policy, command, network, room)?);
+        Ok(words)
+    }
+}
+
 impl Method for Learning {
     fn prepare(&self, tools: &Tools, _budget: std::time::Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
@@ -77,20 +105,35 @@ impl Method for Learning {
             project: workloads.files_folder(),
         };
         let mut prepared = Prepared::new(schedule(), workloads);
-        let subjects: [&dyn Subject; 2] = [&Bare, &learn];
+        let mut subjects: Vec<&dyn Subject> = vec![&Bare, &learn];
+        match on_path(SANDLOCK_PROGRAM) {
+            Some(_) => subjects.push(&SandlockLearn),
+            None => prepared.warnings.push(Warning::ProgramAbsent {
+                program: SANDLOCK_PROGRAM,
+                install: "cargo install sandlock-cli",
+            }),
+        }
         add_trials(&mut prepared, BUILD, &subjects, "sh", arguments)?;
         Ok(prepared)
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
-        versions()
+        let mut versions = versions();
+        let sandlock = on_path(SANDLOCK_PROGRAM);
+        versions.push((
+            SANDLOCK_PROGRAM,
+            sandlock.and_then(|path| version_by(&path, "--version")),
+        ));
+        versions
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
         let figures: Vec<_> = (samples.contenders().iter())
             .map(|one| figure(samples, one))
             .collect();
-        let title = "ms with no wall, and times as much to learn it, and under strace:".to_owned();
+        let title =
+            "ms with no wall, and times as much to learn it, under strace, and by sandlock:"
+                .to_owned();
         let table = table(&figures);
         (figures, vec![(title, table)])
     }
@@ -110,7 +153,9 @@ fn figure(samples: &Samples, contender: &Contender) -> Figure {
 }
 
 fn table(figures: &[Figure]) -> Table {
-    let mut table = Table::new(["", "bare ms", "learn", "95 %", "target", "", STRACE]);
+    let mut table = Table::new([
+        "", "bare ms", "learn", "95 %", "target", "", STRACE, SANDLOCK,
+    ]);
     let find = |subject: &str| {
         let contender = Contender::new(BUILD, subject);
         figures.iter().find(|figure| figure.contender == contender)
@@ -125,6 +170,7 @@ fn table(figures: &[Figure]) -> Table {
         format!("≤ {MOST}"),
         learnt.map_or_else(String::new, Figure::verdict_cell),
         ratio_cell(find(STRACE)),
+        ratio_cell(find(SANDLOCK)),
     ]);
     table
 }

@@ -147,6 +147,8 @@ struct State {
     heard: Vec<u8>,
     granted: Vec<Granted>,
     stand_ins: StandIns,
+    /// Names whose stand-ins somebody connected or sent to.
+    met: HashSet<HostName>,
     peers: VecDeque<SocketAddr>,
     lookups: HashMap<HostName, Lookup>,
 }
@@ -402,8 +404,9 @@ impl Asking {
     }
 
     /// What was granted, and how much was refused that nobody was asked about. What still waits for an answer was not allowed.
-    pub(super) fn finish(&self, observations: &Observations) -> (Vec<Granted>, u64) {
+    pub(super) fn finish(&self, observations: &Observations, gate: &Gate) -> (Vec<Granted>, u64) {
         let mut state = lock(&self.state);
+        self.tell_of_lookups(&state, observations, gate);
         for waiting in std::mem::take(&mut state.queue) {
             let refusal = Refusal {
                 reason: Reason::Declined,
@@ -415,6 +418,19 @@ impl Asking {
         }
         self.files.finish();
         (std::mem::take(&mut state.granted), state.unasked)
+    }
+
+    /// Names that were looked up for nothing else: by the question alone something can be told to who answers for the name. Nobody has
+    /// heard of these.
+    fn tell_of_lookups(&self, state: &State, observations: &Observations, gate: &Gate) {
+        let network = gate.network();
+        let is_granted = |name: &HostName| network.pins.iter().any(|pins| pins.name == *name);
+        let names = state.stand_ins.names().iter();
+        for name in names.filter(|name| !state.met.contains(*name) && !is_granted(name)) {
+            let refusal = Refusal::of_lookup(Some(name));
+            let (call, target) = (Call::Lookup, Target::Host(name.clone()));
+            observations.record(call, target, somebody(), Some(refusal), false);
+        }
     }
 
     /// What is known of a wish. If nothing is, it is asked about.
@@ -760,7 +776,10 @@ impl Asking {
     }
 
     fn name(&self, address: IpAddr) -> Option<HostName> {
-        lock(&self.state).stand_ins.name(address).cloned()
+        let mut state = lock(&self.state);
+        let name = state.stand_ins.name(address).cloned()?;
+        state.met.insert(name.clone());
+        Some(name)
     }
 
     /// The addresses of a name that may be reached; `None` while it is looked up.
@@ -794,6 +813,14 @@ impl Asking {
             .insert(name.clone(), Lookup::Done(found, until));
         drop(state);
         self.ring();
+    }
+}
+
+/// Whoever it was: a question for a name does not say.
+fn somebody() -> Process {
+    Process {
+        pid: 0,
+        name: "the guest".into(),
     }
 }
 

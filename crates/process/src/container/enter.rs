@@ -4,7 +4,7 @@ use super::{
     ContainerError, Process, Terminal,
     create::{First, Given, failure},
     encode::Encoder,
-    namespaces::is_own,
+    namespaces::{Namespace, is_own},
     start,
 };
 use crate::wire::container;
@@ -36,6 +36,11 @@ pub fn enter(
         .iter()
         .position(|(kind, _)| *kind == container::SUPERVISOR)
         .map(|at| joined.remove(at).1);
+    // Every container has its files: without them it would be the host's.
+    let has_files = |(kind, _): &(u64, OwnedFd)| *kind == Namespace::Mount.flag();
+    if !joined.iter().any(has_files) {
+        return Err(ContainerError::Gone);
+    }
     joined.retain(|(kind, namespace)| !is_own(*kind, namespace));
     let supervisor = supervisor.as_ref().map(AsFd::as_fd);
     if process.asks.is_some() && supervisor.is_none() {

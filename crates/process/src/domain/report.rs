@@ -27,7 +27,7 @@ impl Domain {
             trap: None,
             lost: self.lost(words),
             command: self.command.clone(),
-            flags: None,
+            called: None,
             exit,
             ending,
             exit_code: ending.shell_code(exit),

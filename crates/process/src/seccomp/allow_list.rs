@@ -125,7 +125,7 @@ pub fn allow_list(groups: &Groups) -> Filter {
     if groups.watched {
         watch_files(&mut filter);
         // Refused as ever, by who is told of it.
-        set(&mut filter, libc::SYS_io_uring_setup, Action::Notify);
+        set(&mut filter, libc::SYS_io_uring_setup, Action::Absent);
     }
     filter
 }

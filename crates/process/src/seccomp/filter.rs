@@ -23,6 +23,8 @@ pub enum Action {
     Notify,
     /// The supervisor or init looks at it and lets it go on.
     Look,
+    /// The supervisor is told of it, and answers that there is no such call.
+    Absent,
     /// The kernel ends the process with `SIGSYS`.
     Kill,
     /// What else seccomp(2) knows: the value that a filter returns.
@@ -257,6 +259,7 @@ impl Action {
             Self::Errno(errno) => libc::SECCOMP_RET_ERRNO | u32::from(errno),
             Self::Notify => libc::SECCOMP_RET_USER_NOTIF,
             Self::Look => libc::SECCOMP_RET_USER_NOTIF | wire::LOOK,
+            Self::Absent => libc::SECCOMP_RET_USER_NOTIF | wire::ABSENT,
             Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
             Self::Other(value) => value,
         }

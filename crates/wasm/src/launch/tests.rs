@@ -8,7 +8,7 @@ fn report(exit: Exit) -> Report {
         version: REPORT_VERSION,
         wall: "process".into(),
         command: vec!["dir/prog.wasm".into()],
-        flags: None,
+        called: None,
         exit,
         ending: Ending::Guest,
         exit_code: exit.shell_code(),

@@ -3,7 +3,7 @@
 use super::checkout::Checkout;
 use std::{
     collections::BTreeSet,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, Metadata},
     io,
     os::unix::fs::MetadataExt,
@@ -44,7 +44,13 @@ impl Changes {
 
     fn compare(&mut self, source: &Path, copy: &Path, below: &Path) -> io::Result<()> {
         let mut old = names(source)?;
-        old.retain(|name| !(self.is_fresh && self.checkout.is_without(name)));
+        if self.is_fresh {
+            let is_folder = |name: &OsStr| {
+                let about = source.join(name).symlink_metadata();
+                about.is_ok_and(|about| about.is_dir())
+            };
+            old.retain(|name| !self.checkout.is_without(name, is_folder(name)));
+        }
         let new = match names(copy) {
             // The guest has closed it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -90,7 +96,7 @@ impl Changes {
     fn there(&self, folder: &Path) -> PathBuf {
         folder
             .iter()
-            .take_while(|name| !self.checkout.is_without(name))
+            .take_while(|name| !self.checkout.is_without(name, true))
             .collect()
     }
 

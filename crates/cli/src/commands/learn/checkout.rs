@@ -28,27 +28,28 @@ const MADE: [&str; 14] = [
 /// By names, wherever they lie in the project.
 #[derive(Clone, Debug)]
 pub(super) struct Checkout {
-    made: Vec<String>,
+    ignored: Vec<String>,
 }
 
 impl Checkout {
     /// Of this project.
     pub(super) fn of(project: &Path) -> Self {
-        let known = MADE.map(str::to_owned).into_iter();
         Self {
-            made: known.chain(ignored(project)).collect(),
+            ignored: ignored(project),
         }
     }
 
-    /// Whether something of this name is not in it.
-    pub(super) fn is_without(&self, name: &OsStr) -> bool {
+    /// Whether something of this name is not in it, a folder or a file.
+    pub(super) fn is_without(&self, name: &OsStr, is_folder: bool) -> bool {
         let name = name.to_string_lossy();
-        self.made.iter().any(|made| match made.split_once('*') {
-            None => *made == name,
-            Some((begin, end)) => name
-                .strip_prefix(begin)
-                .is_some_and(|rest| rest.ends_with(end)),
-        })
+        let mut ignored = self.ignored.iter();
+        is_folder && MADE.contains(&&*name)
+            || ignored.any(|made| match made.split_once('*') {
+                None => *made == name,
+                Some((begin, end)) => name
+                    .strip_prefix(begin)
+                    .is_some_and(|rest| rest.ends_with(end)),
+            })
     }
 }
 
@@ -91,8 +92,13 @@ mod tests {
             ("a.o.c", false),
             ("no", false),
         ] {
-            assert_eq!(checkout.is_without(OsStr::new(name)), is_made, "{name}");
+            assert_eq!(
+                checkout.is_without(OsStr::new(name), true),
+                is_made,
+                "{name}"
+            );
         }
+        assert!(!checkout.is_without(OsStr::new("target"), false), "a file");
         let many: String = (0..5000).map(|number| format!("n{number}\n")).collect();
         fs::write(&file, many).unwrap();
         assert_eq!(ignored(folder.path()).len(), MOST_NAMES);

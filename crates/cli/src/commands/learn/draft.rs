@@ -16,6 +16,7 @@ use crate::{
 };
 use anyhow::Context;
 use palisade_policy::{Access, FileGrant, PolicyLayer, visible};
+use palisade_process::places::{Advice, SECRET};
 use palisade_wall::{Denial, Report};
 use std::{
     collections::BTreeSet,
@@ -410,15 +411,18 @@ fn refusal(denial: &Denial) -> String {
     format!("{}: {}{flag}", visible(&denial.what), visible(reason))
 }
 
-/// The flag for a file that nobody is asked about, for who knows better.
+/// The flag for a single file that is taken for a key, for who knows better. What its user keeps has none, nor has a home or a folder.
 fn by_hand(denial: &Denial) -> Option<String> {
-    let (flag, path) = match denial.what.strip_prefix("the file ") {
-        Some(path) => ("--read", path),
-        None => ("--write", denial.what.strip_prefix("write access to ")?),
+    let Advice::Refuse(why) = SECRET else {
+        return None;
     };
-    let is_told = denial.reason.is_some() && visible(path) == path && path.starts_with('/');
-    let value = path_value(Path::new(path));
-    is_told.then(|| denial::flag(&format!("{flag} {value}")))
+    let is_key = denial
+        .reason
+        .as_deref()
+        .is_some_and(|reason| reason.contains(why));
+    let path = denial.what.strip_prefix("the file ").filter(|_| is_key)?;
+    let is_told = visible(path) == path && path.starts_with('/');
+    is_told.then(|| denial::flag(&format!("--read {}", path_value(Path::new(path)))))
 }
 
 impl fmt::Display for Draft<'_> {

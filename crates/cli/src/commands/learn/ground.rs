@@ -21,6 +21,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use std::{
+    cell::Cell,
     ffi::OsStr,
     fs::{self, File, Permissions},
     io::{self, IsTerminal, Read, Seek, SeekFrom, stdin},
@@ -62,8 +63,8 @@ pub(super) struct Ground {
     input: Input,
     /// The memory of a domain can be counted here.
     pub(super) counts_memory: bool,
-    /// Calls can wait here, and so names be told that only the guest knows.
-    tells_names: bool,
+    /// Calls can wait here, and so names be told that only the guest knows. Until a command turns out to go by whether names are found.
+    tells_names: Cell<bool>,
     /// One of them ends a round: of a server somebody has seen enough.
     pub(super) signals: Signals,
 }
@@ -118,7 +119,7 @@ impl Ground {
             folders: Vec::new(),
             files: Vec::new(),
             counts_memory: holds_memory(),
-            tells_names: Machine::probe().holds_calls(),
+            tells_names: Cell::new(Machine::probe().holds_calls()),
             signals,
         })
     }
@@ -154,7 +155,7 @@ impl Ground {
         if kind == Kind::ToLearn {
             run.arg("--watch");
             // Whoever could grant it more answers lookups with stand-ins: connections to them tell of names that nobody sees otherwise.
-            if self.tells_names {
+            if self.tells_names.get() {
                 run.arg("--grantable");
             }
         }
@@ -178,6 +179,11 @@ impl Ground {
             report,
             is_interrupted: is_ended || has_ctrl_c,
         }))
+    }
+
+    /// From now on no name is found that is not granted, as it will be behind the policy. `false` if that was so.
+    pub(super) fn find_no_names(&self) -> bool {
+        self.tells_names.replace(false)
     }
 
     /// Until it ends; and whether a signal was there for it.
@@ -290,7 +296,7 @@ fn copy_of(project: &Path, is_fresh: bool) -> anyhow::Result<Workplace> {
         return Workplace::copy_of(project.into(), FRESH);
     }
     let checkout = Checkout::of(project);
-    let without = Box::new(move |name: &OsStr| checkout.is_without(name));
+    let without = Box::new(move |name: &OsStr, is_folder| checkout.is_without(name, is_folder));
     Workplace::copy_without(project.into(), without, ADVICE)
 }
 

@@ -88,6 +88,11 @@ pub(super) enum Written {
 
 /// Who needs the program.
 const ITSELF: &str = "the command itself";
+/// What has a tool fetch to a folder of the guest's own, and how far above the first place that its profile shows its user's is.
+const CACHES: [(Profile, &str, usize); 2] = [
+    (Profile::Rust, "CARGO_HOME=/tmp/cargo", 1),
+    (Profile::Go, "GOMODCACHE=/tmp/go-modules", 0),
+];
 /// What every guest sees.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"];
 
@@ -104,7 +109,10 @@ impl Learned {
         let named = args.profile.iter().copied();
         let of_tools = project.tools.iter().flat_map(|tool| tool.profiles);
         let of_tools = of_tools.filter_map(|name| name.parse().ok());
-        for profile in named.chain(of_tools) {
+        let is_chromium =
+            Path::new(&args.guest.program()).file_name() == Some(OsStr::new("chromium"));
+        let of_program = is_chromium.then_some(Profile::Chromium);
+        for profile in named.chain(of_tools).chain(of_program) {
             if !learned.profiles.contains(&profile) {
                 learned.profiles.push(profile);
             }
@@ -146,6 +154,37 @@ impl Learned {
 
     pub(super) fn add(&mut self, wish: Wish) {
         self.put(wish.missed.key, wish.missed.value, wish.first);
+    }
+
+    /// Whether it may connect anywhere.
+    pub(super) fn connects(&self) -> bool {
+        self.of("connect").next().is_some()
+    }
+
+    /// Gives tools that could not write to their user's cache one of the guest's own, which ends with it. Each once; gives the variables.
+    pub(super) fn give_caches(&mut self, report: &Report) -> Vec<&'static str> {
+        let surroundings = Surroundings::here(false);
+        let is_lost = |cache: &Path| {
+            report.denials.iter().any(|denial| {
+                let path = denial.what.strip_prefix("write access to ").map(Path::new);
+                path.is_some_and(|path| cache.starts_with(path) || path.starts_with(cache))
+            })
+        };
+        let mut given = Vec::new();
+        for (profile, variable, below) in CACHES {
+            let files = profile_files(profile, &surroundings);
+            let cache = files
+                .first()
+                .and_then(|file| file.host.ancestors().nth(below));
+            let is_set = self.of("env").any(|(value, _)| value == variable);
+            let is_wanted =
+                self.profiles.contains(&profile) && !is_set && cache.is_some_and(is_lost);
+            if is_wanted {
+                self.put("env", variable, Some(ITSELF.into()));
+                given.push(variable);
+            }
+        }
+        given
     }
 
     fn has(&self, missed: &Missed) -> bool {

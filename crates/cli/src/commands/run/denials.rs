@@ -23,10 +23,11 @@ pub(super) enum Kept<'a> {
 impl<'a> Kept<'a> {
     /// Of a report that is written to a file or not; as the last one, if it has something to explain.
     pub(super) fn of(report: &Report, file: Option<&'a Path>, last: Option<File>) -> Self {
-        let explains = report.exit_code != 0 && report.denials.iter().any(is_news);
-        match (file, last.filter(|_| explains)) {
+        let explained = report.denials.iter().any(is_news).then_some(report);
+        match (file, last.filter(|_| report.exit_code != 0)) {
             (Some(file), _) => Self::File(file),
-            (None, Some(place)) if last::write(&place, report) => Self::Last,
+            // One that fails for nothing that was denied leaves none: an older one would be taken for its own.
+            (None, Some(place)) if last::write(&place, explained) => Self::Last,
             _ => Self::Nowhere,
         }
     }

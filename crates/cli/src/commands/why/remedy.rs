@@ -4,7 +4,7 @@
 //! remedy.
 
 use super::opens;
-use crate::{commands::disk::Disk, denial};
+use crate::{commands::disk::Disk, denial, shell::quote};
 use palisade_policy::{Access, ConnectGrant, FileGrant, ListenGrant, visible};
 use palisade_process::{
     Host, Kind, ThisHost,
@@ -254,31 +254,62 @@ pub(super) fn describe(missed: &[Missed], report: &Report) -> String {
     if missed.is_empty() {
         return String::new();
     }
-    let flags = missed.iter().map(|one| denial::flag(&one.grant()));
-    let given = report.flags.iter().flatten().map(word);
-    let guest = report.command.iter().map(word);
-    let words: Vec<_> = match report.flags {
-        Some(_) => given
-            .chain(flags)
-            .chain(["--".into()])
-            .chain(guest)
-            .collect(),
-        // Another program has started it, with whatever it says.
-        None => flags.chain(["…".into()]).collect(),
-    };
+    let flags: Vec<_> = (missed.iter())
+        .map(|one| denial::flag(&one.grant()))
+        .collect();
+    let flags = flags.join(" ");
+    // Another program has started it, with whatever it says; or the report tells of a word only that it is no text.
+    let line = command_line(report, &flags).unwrap_or_else(|| format!("palisade run {flags} …"));
     let when = match report.exit_code {
         0 => "It ended well without. To allow it all the same",
         _ => "To allow it",
     };
-    format!(
-        "{when}: palisade run {}\n{}",
-        words.join(" "),
-        lines(missed)
-    )
+    format!("{when}: {line}\n{}", lines(missed))
 }
 
-fn word(word: &String) -> String {
-    denial::quote(&visible(word))
+/// The command again with these flags, as a shell reads it.
+fn command_line(report: &Report, flags: &str) -> Option<String> {
+    let called = report.called.as_ref()?;
+    let mut words = called.flags.iter().chain(&report.command);
+    if words.any(|word| word.contains(char::REPLACEMENT_CHARACTER)) {
+        return None;
+    }
+    let before = std::iter::once("").chain(called.flags.iter().map(String::as_str));
+    let given = before
+        .zip(&called.flags)
+        .map(|(before, word)| flag_word(before, word));
+    let guest = report.command.iter().map(quote);
+    let words = given
+        .chain([flags.to_owned(), "--".to_owned()])
+        .chain(guest);
+    let words: Vec<_> = words.collect();
+    let is_here = std::env::current_dir().is_ok_and(|here| here == Path::new(&called.folder));
+    let go = match is_here {
+        true => String::new(),
+        false => format!("cd {} && ", quote(&called.folder)),
+    };
+    Some(format!("{go}palisade run {}", words.join(" ")))
+}
+
+/// What a variable was set to no report tells: the shell has to know it, or says that it does not.
+fn flag_word(before: &str, word: &str) -> String {
+    let prefix = match word {
+        _ if ["-e", "--env"].contains(&before) => "",
+        word if word.starts_with("--env=") => "--env=",
+        word if word.starts_with("-e") => "-e",
+        _ => return quote(word),
+    };
+    let name = word[prefix.len()..].strip_suffix("=…");
+    let is_name = |name: &&str| {
+        !name.starts_with(|letter: char| letter.is_ascii_digit())
+            && name
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    match name.filter(is_name) {
+        Some(name) => format!("\"{prefix}{name}=${{{name}:?}}\""),
+        None => quote(word),
+    }
 }
 
 /// A line for each key.
@@ -323,6 +354,36 @@ mod tests {
         In a policy: grants.connect = ["tcp://a.example:443", 'unix:/run/a "b".sock']
         In a policy: grants.listen = ["tcp://*:80"]
         "#);
+    }
+
+    #[test]
+    fn a_shell_reads_the_same_command_again() {
+        let called = |folder: &str, flags: &[&str], command: &[&str]| {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            Report {
+                command: words(command),
+                called: Some(palisade_wall::Called {
+                    folder: folder.into(),
+                    flags: words(flags),
+                }),
+                ..report(Vec::new())
+            }
+        };
+        let here = std::env::current_dir().unwrap();
+        let here = here.to_str().unwrap();
+        let line = |folder: &str, flags: &[&str], command: &[&str]| {
+            command_line(&called(folder, flags, command), "--read x")
+        };
+        let flags = ["--env", "A=…", "-eB=…", "--env=c d=…", "-e", "D"];
+        insta::assert_snapshot!(
+            line(here, &flags, &["sh", "-c", "# fetch\ncurl 'x'"]).unwrap(),
+            @r#"palisade run --env "A=${A:?}" "-eB=${B:?}" '--env=c d=…' -e D --read x -- sh -c $'# fetch\ncurl \'x\''"#
+        );
+        assert_eq!(
+            line("/srv/a b", &[], &["true"]).unwrap(),
+            "cd '/srv/a b' && palisade run --read x -- true"
+        );
+        assert_eq!(line(here, &[], &["cat", "\u{fffd}"]), None, "no text");
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Pair {
     fn refresh(&mut self) -> usize {
         let (source, holder) = (self.source.path(), self.holder.path());
         self.mirror
-            .refresh(source, holder, NAME.as_ref(), &|_| false)
+            .refresh(source, holder, NAME.as_ref(), &|_, _| false)
             .unwrap()
     }
 

@@ -74,7 +74,10 @@ fn one_is_asked_at_a_time_and_equal_ones_once() {
     asking.attend(&gate);
     assert_eq!(judge(&asking, 2), Judged::No { was_asked: true });
     assert_eq!(told(&theirs), []);
-    assert_eq!(asking.finish(&Observations::of_refusals()).0.len(), 1);
+    assert_eq!(
+        asking.finish(&Observations::of_refusals(), &gate).0.len(),
+        1
+    );
 }
 
 #[test]
@@ -121,7 +124,7 @@ fn so_many_wait_and_the_rest_is_counted() {
         "nobody is there"
     );
     assert_eq!(judge(&asking, 2000), unasked);
-    assert_eq!(asking.finish(&Observations::of_refusals()).1, 2);
+    assert_eq!(asking.finish(&Observations::of_refusals(), &gate).1, 2);
 }
 
 #[test]
@@ -164,5 +167,5 @@ fn so_many_answers_are_known_and_no_more_is_asked() {
         gate.connect(Transport::Tcp, "127.0.0.1:60000".parse().unwrap())
             .is_err()
     );
-    assert!(asking.finish(&Observations::of_refusals()).0.len() <= MOST_TOLD);
+    assert!(asking.finish(&Observations::of_refusals(), &gate).0.len() <= MOST_TOLD);
 }

@@ -90,12 +90,13 @@ pub(crate) fn serve(title: Title) -> ! {
     loop {
         let is_let_go = kept.as_ref().is_some_and(|kept| kept.is_let_go);
         let first = kept.as_ref().map_or(-1, |kept| kept.pidfd);
-        let [control, creator] = match is_let_go {
-            true => [-1, -1],
-            false => [CONTROL, CREATOR],
+        // Who knocks before it is known what the container is in, and that it stays, waits.
+        let [control, creator, knocks] = match is_let_go {
+            true => [-1, -1, door],
+            false => [CONTROL, CREATOR, -1],
         };
         let supervisor = kept.as_ref().map_or(-1, Kept::supervisor);
-        let mut fds = [control, creator, door, first, supervisor].map(readable);
+        let mut fds = [control, creator, knocks, first, supervisor].map(readable);
         let _ = kernel::poll(&mut fds, None);
         // Who answers its calls says nothing here: it has gone.
         if fds[3].revents != 0 || fds[4].revents != 0 {

@@ -89,11 +89,13 @@ fn filter_calls(program: &[u8], leaves_to: u32) -> kernel::Result<Option<kernel:
 /// that is started later): what somebody would only have looked at goes on, and what somebody would have decided is
 /// refused.
 pub(crate) fn unattended(program: &[u8]) -> kernel::Result<&'static [u8]> {
-    /// `BPF_RET | BPF_K` with `SECCOMP_RET_USER_NOTIF`, whose data is `wire::LOOK` or 0.
+    /// `BPF_RET | BPF_K` with `SECCOMP_RET_USER_NOTIF`, whose data is `wire::LOOK`, `wire::ABSENT` or 0.
     const DECIDE: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xc0, 0x7f];
     const LOOK: [u8; 8] = [0x06, 0, 0, 0, wire::LOOK as u8, 0, 0xc0, 0x7f];
-    /// With `SECCOMP_RET_ERRNO` and `EACCES`, and with `SECCOMP_RET_ALLOW`.
+    const ABSENT: [u8; 8] = [0x06, 0, 0, 0, wire::ABSENT as u8, 0, 0xc0, 0x7f];
+    /// With `SECCOMP_RET_ERRNO` and `EACCES` or `ENOSYS`, and with `SECCOMP_RET_ALLOW`.
     const REFUSE: [u8; 8] = [0x06, 0, 0, 0, 13, 0, 0x05, 0];
+    const NO_CALL: [u8; 8] = [0x06, 0, 0, 0, 38, 0, 0x05, 0];
     const ALLOW: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xff, 0x7f];
     let copy = kernel::allocate(program.len().max(1))?;
     let copy = &mut copy[..program.len()];
@@ -103,6 +105,7 @@ pub(crate) fn unattended(program: &[u8]) -> kernel::Result<&'static [u8]> {
         match *instruction {
             LOOK => *instruction = ALLOW,
             DECIDE => *instruction = REFUSE,
+            ABSENT => *instruction = NO_CALL,
             _ => {}
         }
     }
