@@ -45,7 +45,7 @@ test: ## Set up this machine, run every test
 	@tools/shipped "$(built)"
 	@PALISADE_BIN=$$(realpath "$(built)/shipped/palisade") cargo test --locked --workspace --tests --no-fail-fast
 	@cargo test --locked --workspace --doc --features palisade/wasm
-	@tools/stories "$(built)/shipped/palisade" git make nginx npm sqlite
+	@tools/stories "$(built)/shipped/palisade" git make nginx npm python sqlite
 
 third-wall: ## Run the command's suite behind a third wall, which hands everything on to the process wall
 	@tools/setup test
