@@ -2,7 +2,7 @@
 
 use crate::{commands::last, denial, say};
 use palisade_policy::visible;
-use palisade_wall::{Denial, Ending, Report};
+use palisade_wall::{Denial, Ending, Exit, Report};
 use std::{
     fs::File,
     io::{IsTerminal, stderr},
@@ -41,7 +41,9 @@ pub(super) fn print(report: &Report, kept: &Kept<'_>, watched: bool, hinted: boo
     if watched || is_person {
         lines.iter().for_each(|text| say::line(text));
     }
-    let has_failed = report.ending == Ending::Guest && report.exit_code != 0;
+    // Whoever has ended it by a signal knows why.
+    let has_failed =
+        report.ending == Ending::Guest && matches!(report.exit, Exit::Code(code) if code != 0);
     if is_person && has_failed && lines.is_empty() && !watched && !hinted {
         say::line(UNWATCHED);
     }
