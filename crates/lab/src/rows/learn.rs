@@ -64,8 +64,8 @@ impl Subject for Learn {
     }
 }
 
-/// The same by sandlock.
-struct SandlockLearn;
+/// The same by sandlock, which lies there.
+struct SandlockLearn(PathBuf);
 
 const SANDLOCK: &str = "sandlock learn";
 const SANDLOCK_PROGRAM: &str = "sandlock";
@@ -82,7 +82,7 @@ impl Subject for SandlockLearn {
         network: &Network,
         room: &Path,
     ) -> anyhow::Result<Vec<OsString>> {
-        let mut words: Vec<OsString> = [SANDLOCK_PROGRAM, "learn", "-o"].map(Into::into).into();
+        let mut words: Vec<OsString> = vec![self.0.clone().into(), "learn".into(), "-o".into()];
         words.push(room.join("learned-by-sandlock.toml").into());
         words.push("--".into());
         words.extend(Bare.command_line(policy, command, network, room)?);
@@ -106,8 +106,9 @@ impl Method for Learning {
         };
         let mut prepared = Prepared::new(schedule(), workloads);
         let mut subjects: Vec<&dyn Subject> = vec![&Bare, &learn];
-        match on_path(SANDLOCK_PROGRAM) {
-            Some(_) => subjects.push(&SandlockLearn),
+        let sandlock = on_path(SANDLOCK_PROGRAM).map(SandlockLearn);
+        match &sandlock {
+            Some(sandlock) => subjects.push(sandlock),
             None => prepared.warnings.push(Warning::ProgramAbsent {
                 program: SANDLOCK_PROGRAM,
                 install: "cargo install sandlock-cli",
