@@ -12,36 +12,33 @@ use std::{
     fs::{self, DirBuilder, File, Metadata},
     io::{IsTerminal, Write, stderr},
     os::unix::fs::{DirBuilderExt, MetadataExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 const FOLDER: &str = "palisade-last";
 const NAME: &str = "last-report.json";
 
-/// The folder of this user's session: who is in none has none.
-fn session() -> Option<PathBuf> {
+/// Where that of this user would lie, by words alone: each start asks.
+pub(super) fn place(uid: u32) -> PathBuf {
     let told = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let uid = geteuid();
-    let usual = || format!("/run/user/{}", uid.as_raw()).into();
-    let folder = told.filter(|told| told.is_absolute()).unwrap_or_else(usual);
-    let is_own = |folder: &Path| {
-        let about = fs::symlink_metadata(folder);
-        about.is_ok_and(|about| {
-            about.is_dir() && about.uid() == uid.as_raw() && about.mode() & 0o022 == 0
-        })
-    };
-    is_own(&folder).then_some(folder)
+    let session = told.filter(|told| told.is_absolute());
+    let session = session.unwrap_or_else(|| format!("/run/user/{uid}").into());
+    session.join(FOLDER).join(NAME)
 }
 
-/// Where it lies, if there is a place for one.
-pub(super) fn place() -> Option<PathBuf> {
-    Some(session()?.join(FOLDER).join(NAME))
+/// The same where there is a session, in a folder of this user's alone.
+fn place_in_session() -> Option<PathBuf> {
+    let uid = geteuid().as_raw();
+    let place = place(uid);
+    let session = fs::symlink_metadata(place.parent()?.parent()?).ok()?;
+    let is_own = session.is_dir() && session.uid() == uid && session.mode() & 0o022 == 0;
+    is_own.then_some(place)
 }
 
 /// Where it will be written, which is opened before the guest is there: palisade itself opens nothing beside one. Only for a person
 /// at a terminal, and behind this view.
 pub(super) fn open_at_terminal(view: &dyn View) -> Option<File> {
-    let place = place().filter(|_| stderr().is_terminal())?;
+    let place = stderr().is_terminal().then(place_in_session).flatten()?;
     // What a guest has written is explained to nobody: where there is one already, it is refused (`request.rs`).
     if view.can_change(&place) {
         return None;
@@ -71,7 +68,7 @@ pub(super) fn write(mut file: &File, report: Option<&Report>) -> bool {
 
 /// What was written, if there is something: of this user's alone.
 pub(super) fn open() -> Option<File> {
-    let place = place()?;
+    let place = place_in_session()?;
     let itself = OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = File::from(
         rustix::fs::open(place.parent()?, itself | OFlags::DIRECTORY, Mode::empty()).ok()?,

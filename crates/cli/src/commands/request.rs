@@ -116,11 +116,11 @@ impl Request {
     pub(super) fn plan_on(&self, machine: &Machine) -> anyhow::Result<Plan> {
         let mut surroundings = self.surroundings.clone();
         if surroundings.grantable || surroundings.asks.is_some() {
-            surroundings.relied = self.relied()?;
+            surroundings.relied = self.relied(machine)?;
         }
         let (policy, command) = (&self.policy, &self.command);
         let plan = make_plan(&Spec::new(policy, command, machine, &surroundings))?;
-        self.refuse_reach(plan.view())?;
+        self.refuse_reach(plan.view(), machine.uid)?;
         if self.reads_sensitive() {
             for file in sensitive::files() {
                 refuse_in_reach(
@@ -134,7 +134,7 @@ impl Request {
     }
 
     /// What of the host's is used outside of the wall: [`Request::refuse_reach`] asks of each whether the guest could change it.
-    fn relied(&self) -> anyhow::Result<Vec<PathBuf>> {
+    fn relied(&self, machine: &Machine) -> anyhow::Result<Vec<PathBuf>> {
         let named = [&self.policy_file, &self.report, &self.events, &self.asker];
         let named = named.into_iter().flatten();
         let named = named.chain(self.env_files.paths()).map(std::path::absolute);
@@ -143,11 +143,11 @@ impl Request {
         relied.extend(programs::relied_on());
         relied.extend(cache::usual_paths().into_iter().flatten());
         relied.extend(sensitive::files());
-        relied.extend(last::place());
+        relied.push(last::place(machine.uid));
         Ok(relied)
     }
 
-    fn refuse_reach(&self, view: &dyn View) -> anyhow::Result<()> {
+    fn refuse_reach(&self, view: &dyn View, uid: u32) -> anyhow::Result<()> {
         if let Some(file) = &self.policy_file {
             refuse_writable_policy(view, file)?;
         }
@@ -162,7 +162,8 @@ impl Request {
             refuse_in_reach(view, asker, "who is to be asked,")?;
         }
         // A report that a guest has written would be explained as palisade's own.
-        if let Some(last) = last::place().filter(|last| last.exists()) {
+        let last = last::place(uid);
+        if view.can_change(&last) && last.exists() {
             refuse_in_reach(view, &last, "the report that `palisade why` explains,")?;
         }
         programs::refuse_reach(view)?;

@@ -19,7 +19,9 @@ use crate::{args::RunArgs, say};
 use anyhow::Context;
 use denials::Kept;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
-use palisade_wall::{Called, Cause, Error, Prepared, Report, Streams, journal::Journal};
+use palisade_wall::{
+    Called, Cause, Error, Prepared, Report, Streams, Surroundings, journal::Journal,
+};
 use palisade_walls::Plan;
 use rustix::{
     fs::OFlags,
@@ -75,7 +77,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
     let is_kept_elsewhere = args.report.is_some() || args.untold;
-    let last = (!is_kept_elsewhere)
+    let last = (!is_kept_elsewhere && outer.is_some())
         .then(|| last::open_at_terminal(plan.view()))
         .flatten();
     let journal = args.events.as_deref();
@@ -122,7 +124,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
     let outcome = outcome.map(|report| Report {
-        called: called(&report.command),
+        called: called(&report.command, &request.surroundings),
         ..report
     });
     match &outcome {
@@ -167,7 +169,7 @@ pub(crate) fn wants_terminal() -> bool {
 }
 
 /// The folder, and what stands between `run` and the command.
-fn called(command: &[String]) -> Option<Called> {
+fn called(command: &[String], surroundings: &Surroundings) -> Option<Called> {
     let words = std::env::args_os().skip(1).skip_while(|word| word != "run");
     let words: Vec<_> = (words.skip(1))
         .map(|word| word.to_string_lossy().into_owned())
@@ -176,7 +178,7 @@ fn called(command: &[String]) -> Option<Called> {
     let mut flags = words[..count].to_vec();
     flags.pop_if(|last| last == "--");
     Some(Called {
-        folder: std::env::current_dir().ok()?.to_string_lossy().into_owned(),
+        folder: surroundings.cwd.as_ref()?.to_string_lossy().into_owned(),
         flags: without_values(&flags),
     })
 }
