@@ -3,16 +3,19 @@
 //! It lies where a user's programs keep what is not to outlive the session, and in no folder that others may write to.
 
 use crate::say;
-use palisade_wall::{Report, View};
+use palisade_wall::Report;
 use rustix::{
-    fs::{FlockOperation, Mode, OFlags, flock, ftruncate, openat},
+    fs::{CWD, FlockOperation, Mode, OFlags, flock, ftruncate, openat},
     process::geteuid,
 };
 use std::{
     fs::{self, DirBuilder, File, Metadata},
     io::{IsTerminal, Write, stderr},
-    os::unix::fs::{DirBuilderExt, MetadataExt},
-    path::PathBuf,
+    os::{
+        fd::AsFd,
+        unix::fs::{DirBuilderExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
 };
 
 const FOLDER: &str = "palisade-last";
@@ -26,34 +29,47 @@ pub(super) fn place(uid: u32) -> PathBuf {
     session.join(FOLDER).join(NAME)
 }
 
+/// Whether a guest could be granted the place: without a session there is none.
+pub(super) fn has_session(place: &Path) -> bool {
+    session_of(place).is_some_and(Path::exists)
+}
+
+fn session_of(place: &Path) -> Option<&Path> {
+    place.parent()?.parent()
+}
+
+fn is_own(about: &Metadata) -> bool {
+    about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0
+}
+
 /// The same where there is a session, in a folder of this user's alone.
 fn place_in_session() -> Option<PathBuf> {
-    let uid = geteuid().as_raw();
-    let place = place(uid);
-    let session = fs::symlink_metadata(place.parent()?.parent()?).ok()?;
-    let is_own = session.is_dir() && session.uid() == uid && session.mode() & 0o022 == 0;
-    is_own.then_some(place)
+    let place = place(geteuid().as_raw());
+    let session = fs::symlink_metadata(session_of(&place)?).ok()?;
+    (session.is_dir() && is_own(&session)).then_some(place)
+}
+
+/// Opens the file itself, which no link leads to, and which is this user's alone, as its folder is.
+fn open_itself(place: &Path, flags: OFlags) -> Option<File> {
+    let itself = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = |folder, path: &Path, flags| {
+        let opened = openat(folder, path, itself | flags, Mode::RUSR | Mode::WUSR);
+        opened.ok().map(File::from)
+    };
+    let folder = open(CWD, place.parent()?, OFlags::DIRECTORY)?;
+    let file = open(folder.as_fd(), Path::new(NAME), flags)?;
+    let about = file.metadata().ok()?;
+    let is_it = about.is_file() && is_own(&about) && is_own(&folder.metadata().ok()?);
+    is_it.then_some(file)
 }
 
 /// Where it will be written, which is opened before the guest is there: palisade itself opens nothing beside one. Only for a person
-/// at a terminal, and behind this view.
-pub(super) fn open_at_terminal(view: &dyn View) -> Option<File> {
+/// at a terminal, and behind a view that does not reach it (`request.rs`).
+pub(super) fn open_at_terminal() -> Option<File> {
     let place = stderr().is_terminal().then(place_in_session).flatten()?;
-    // What a guest has written is explained to nobody: where there is one already, it is refused (`request.rs`).
-    if view.can_change(&place) {
-        return None;
-    }
-    let folder = place.parent()?;
     // It is there, or cannot be made: then it cannot be opened either.
-    let _ = DirBuilder::new().mode(0o700).create(folder);
-    let itself = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(folder, itself | OFlags::DIRECTORY, Mode::empty()).ok()?;
-    let folder = File::from(folder);
-    let about = folder.metadata().ok()?;
-    (about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0).then_some(())?;
-    let flags = itself | OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
-    let file = File::from(openat(&folder, NAME, flags, Mode::RUSR | Mode::WUSR).ok()?);
-    file.metadata().ok()?.is_file().then_some(file)
+    let _ = DirBuilder::new().mode(0o700).create(place.parent()?);
+    open_itself(&place, OFlags::WRONLY | OFlags::CREATE)
 }
 
 /// Writes it in the place of the one before, or nothing where there is nothing to explain. Whether it is there then.
@@ -66,17 +82,8 @@ pub(super) fn write(mut file: &File, report: Option<&Report>) -> bool {
         && text.is_none_or(|text| file.write_all(text.as_bytes()).is_ok())
 }
 
-/// What was written, if there is something: of this user's alone.
+/// What was written, if there is something.
 pub(super) fn open() -> Option<File> {
-    let place = place_in_session()?;
-    let itself = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = File::from(
-        rustix::fs::open(place.parent()?, itself | OFlags::DIRECTORY, Mode::empty()).ok()?,
-    );
-    let flags = itself | OFlags::RDONLY | OFlags::NONBLOCK;
-    let file = File::from(openat(&folder, NAME, flags, Mode::empty()).ok()?);
-    let is_own = |about: &Metadata| about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0;
-    let about = file.metadata().ok()?;
-    let is_it = is_own(&folder.metadata().ok()?) && is_own(&about) && about.is_file();
-    (is_it && about.len() > 0).then_some(file)
+    let file = open_itself(&place_in_session()?, OFlags::RDONLY)?;
+    (file.metadata().ok()?.len() > 0).then_some(file)
 }

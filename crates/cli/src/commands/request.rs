@@ -163,7 +163,7 @@ impl Request {
         }
         // A report that a guest has written would be explained as palisade's own.
         let last = last::place(uid);
-        if view.can_change(&last) && last.exists() {
+        if view.can_change(&last) && last::has_session(&last) {
             refuse_in_reach(view, &last, "the report that `palisade why` explains,")?;
         }
         programs::refuse_reach(view)?;

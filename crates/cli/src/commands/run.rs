@@ -78,7 +78,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let report_file = args.report.as_deref().map(open_report).transpose()?;
     let is_kept_elsewhere = args.report.is_some() || args.untold;
     let last = (!is_kept_elsewhere && outer.is_some())
-        .then(|| last::open_at_terminal(plan.view()))
+        .then(last::open_at_terminal)
         .flatten();
     let journal = args.events.as_deref();
     let journal = journal.map(|to| events::open(to, args.report.as_deref()));
