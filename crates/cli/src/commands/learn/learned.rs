@@ -176,7 +176,11 @@ impl Learned {
             let cache = files
                 .first()
                 .and_then(|file| file.host.ancestors().nth(below));
-            let is_set = self.of("env").any(|(value, _)| value == variable);
+            let name = |variable: &str| variable.split('=').next().map(str::to_owned);
+            // Whoever has named a place for it knows better.
+            let is_set = self
+                .of("env")
+                .any(|(value, _)| name(value) == name(variable));
             let is_wanted =
                 self.profiles.contains(&profile) && !is_set && cache.is_some_and(is_lost);
             if is_wanted {
