@@ -2,9 +2,11 @@
 #include "hostile.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 
@@ -242,6 +244,79 @@ int attack_drop_fifo(void)
 {
 	const char *only = argument("into");
 	return mkfifo(PATH_OF("%s/planted", only ? only : need("scratch")), 0666) ? refused("mkfifo") : DONE;
+}
+
+/* A link leads now to a folder of the guest's own, now to the one outside. */
+static const char *way(const char *end)
+{
+	static char paths[4][PATH_MAX];
+	static int next;
+	char *path = paths[next++ % 4];
+	const char *folder = getenv("TMPDIR");
+	snprintf(path, PATH_MAX, "%s/%s-%s", folder ? folder : "/tmp", nonce(), end);
+	return path;
+}
+
+static void *flip_way(void *unused)
+{
+	const char *one = way("way"), *other = way("other");
+	(void)unused;
+	for (;;)
+		syscall(SYS_renameat2, AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE);
+	return NULL;
+}
+
+static bool is_planted(mode_t kind)
+{
+	struct stat found;
+	return lstat(PATH_OF("%s/planted", need("scratch")), &found) == 0 && (found.st_mode & S_IFMT) == kind;
+}
+
+static int plant_by_race(const char *call, mode_t kind, bool (*plant)(const char *))
+{
+	char own[PATH_MAX], planted_here[PATH_MAX], through[PATH_MAX];
+	pthread_t flipping;
+	snprintf(own, sizeof own, "%s", way("own"));
+	snprintf(planted_here, sizeof planted_here, "%s/planted", own);
+	snprintf(through, sizeof through, "%s/planted", way("way"));
+	mkdir(own, 0700);
+	if (symlink(own, way("way")) || symlink(need("scratch"), way("other")))
+		return refused("symlink");
+	if (pthread_create(&flipping, NULL, flip_way, NULL))
+		unready("pthread_create");
+	while (race_goes_on()) {
+		plant(through);
+		if (is_planted(kind))
+			return DONE;
+		unlink(planted_here);
+	}
+	errno = EACCES;
+	return refused(call);
+}
+
+static bool plant_socket(const char *path)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
+	bool any = bind(fd, (void *)&name, sizeof name) == 0;
+	close(fd);
+	return any;
+}
+
+static bool plant_fifo(const char *path)
+{
+	return mkfifo(path, 0666) == 0;
+}
+
+int attack_drop_socket_race(void)
+{
+	return plant_by_race("bind", S_IFSOCK, plant_socket);
+}
+
+int attack_drop_fifo_race(void)
+{
+	return plant_by_race("mkfifo", S_IFIFO, plant_fifo);
 }
 
 /* ---- protected paths inside a writable grant ---- */

@@ -148,6 +148,39 @@ int attack_clone3_newuser(void)
 	return held();
 }
 
+/* A user namespace together with every other flag that there may be, in turn: of those that clone(2) knows, of those that clone3
+ * alone has, and of those that no kernel has yet. Flags that take a stack of the child's or change who waits for it are no part. */
+int attack_clone3_flags(void)
+{
+	const uint64_t shares = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_VFORK | CLONE_PARENT | CLONE_PTRACE
+				| CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_PIDFD | 0xff;
+	static const uint64_t with_all = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET;
+	pid_t chosen = 4000;
+	for (int bit = 0; bit < 64 + 2; bit++) {
+		struct clone_args call = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
+		if (bit < 64)
+			call.flags |= UINT64_C(1) << bit;
+		else if (bit == 64)
+			call.flags |= with_all;
+		else {
+			call.set_tid = (uintptr_t)&chosen;
+			call.set_tid_size = 1;
+		}
+		if (call.flags & shares)
+			continue;
+		long child = syscall(SYS_clone3, &call, sizeof call);
+		if (child < 0)
+			continue;
+		if (child == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				pause();
+		}
+		return held();
+	}
+	return refused("clone3");
+}
+
 int attack_clone_newuser(void)
 {
 	long child = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0);

@@ -41,6 +41,7 @@ mod local;
 mod lookups;
 pub(crate) mod maker;
 mod message;
+mod nodes;
 mod observe;
 mod parked;
 mod pending;
@@ -120,6 +121,10 @@ pub(crate) struct Callers {
     decides: HostNetwork,
     /// Internet sockets may be the host's; else they are those of an empty network.
     has_network: bool,
+    /// Landlock refuses TCP to the guest altogether.
+    tcp_ruled: bool,
+    /// Sockets and FIFOs are made for the guest.
+    special_files_ruled: bool,
     /// What is executed and asked for is told of.
     is_observed: bool,
     /// The files that are asked for are noted.
@@ -145,6 +150,11 @@ impl Callers {
         Self {
             decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
             has_network: plan.has_brokered_network(),
+            tcp_ruled: plan
+                .landlock
+                .as_ref()
+                .is_some_and(|rules| rules.network != 0),
+            special_files_ruled: plan.special_files_ruled(),
             is_observed: plan.is_observed(),
             is_watched: plan.is_watched(),
             asks: plan.grantable.then(|| plan.asks.unwrap_or_default()),
@@ -168,6 +178,8 @@ impl Callers {
         Self {
             decides,
             has_network: true,
+            tcp_ruled: false,
+            special_files_ruled: false,
             is_observed: false,
             is_watched: false,
             asks: None,

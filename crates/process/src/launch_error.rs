@@ -170,7 +170,7 @@ pub enum LaunchError {
         advice: &'static str,
     },
     #[error(
-        "host: cannot bound what the guest takes of its starter's inotify instances and watches: {errno}; /proc/sys/user must be \
+        "host: cannot bound what the guest takes of its starter's inotify instances and watches, and of user namespaces: {errno}; /proc/sys/user must be \
          writable in a user namespace, which in a container takes a /proc of its own"
     )]
     BoundQuotas {

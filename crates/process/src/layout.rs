@@ -244,6 +244,12 @@ impl Layout {
             )
     }
 
+    /// Whether the guest can make files on the host's disk, or may some time.
+    pub(crate) fn makes_files_on_host(&self) -> bool {
+        let is_writable_folder = |place: &MountPoint| matches!(place, MountPoint::Host(host) if host.writable && host.granted && host.found.kind == Kind::Folder);
+        self.grows || self.mount_points.values().any(is_writable_folder)
+    }
+
     /// Whether a folder of the host's was granted, or may be some time.
     pub(crate) fn shows_granted_folders(&self) -> bool {
         let is_granted_folder = |place: &MountPoint| matches!(place, MountPoint::Host(host) if host.granted && host.found.kind == Kind::Folder);
@@ -390,6 +396,11 @@ impl Layout {
     /// What is granted for writing.
     pub(crate) fn write_grants(&self) -> impl Iterator<Item = Shown<'_>> {
         self.shown(|host| host.writable && host.granted)
+    }
+
+    /// What is granted, to read or to write.
+    pub(crate) fn granted_mounts(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.shown(|host| host.granted)
     }
 
     /// All that is mounted of the host's.

@@ -291,7 +291,11 @@ fn plan_domain(
         Tier::Bare => Arrangement::default(),
         _ => layout.arrange(host)?,
     };
-    refuse_reach(&Reach::new(&layout, host), &network, host)?;
+    let reach = Reach::new(&layout, host);
+    refuse_reach(&reach, &network, host)?;
+    // By sockets that are handed over others may hand over more.
+    let is_met = grantable || !surroundings.handed.is_empty() || calls::inherits_listeners(policy);
+    let clone3 = calls::allows_clone3(policy, machine, &reach, is_met);
     let environment = variables(policy, surroundings, host);
     let cwd = working_directory(policy, surroundings, &layout);
     let home_inside = environment.value_of("HOME").map(PathBuf::from);
@@ -326,6 +330,7 @@ fn plan_domain(
             cpu_affinity_fixed: share.affinity.is_some(),
             host_network,
             watched: watches,
+            clone3,
             ..calls::groups(policy, machine, &layout)
         }),
         network,
@@ -577,7 +582,24 @@ impl Plan {
         let in_sight = self
             .seccomp
             .is_some_and(|groups| groups.host_sockets_in_sight);
-        in_sight || self.is_watched() || self.is_told_of() || self.has_brokered_network()
+        in_sight
+            || self.special_files_ruled()
+            || self.is_watched()
+            || self.is_told_of()
+            || self.has_brokered_network()
+    }
+
+    /// The rules that the guest's own process is under, where those of the plan hold what init's child does for it.
+    pub(crate) fn landlock_of_guest(&self) -> Option<Landlock> {
+        let landlock = self.landlock.as_ref();
+        let landlock = landlock.filter(|_| self.special_files_ruled())?;
+        Some(landlock.clone().without_files())
+    }
+
+    /// Whether Landlock's rules on files hold what init's child does for the guest, and not the guest's own process.
+    pub(crate) fn special_files_ruled(&self) -> bool {
+        self.seccomp
+            .is_some_and(|groups| groups.special_files_ruled)
     }
 
     /// Whether files may be granted while the guest runs: those of a wall's own program are opened when it starts.

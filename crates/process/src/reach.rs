@@ -79,6 +79,24 @@ impl<'a> Reach<'a> {
         writes.then(|| relied.find(|relied| self.can_change(relied)))?
     }
 
+    /// Whether control groups of version 2 lie in what was granted: an open folder of those is a place for a new process
+    /// (`CLONE_INTO_CGROUP`), and who may write there is asked by user, whatever the mount says.
+    pub(crate) fn shows_control_groups(&self) -> bool {
+        let mut granted = self.layout.granted_mounts().peekable();
+        if granted.peek().is_none() {
+            return false;
+        }
+        let Some(mounts) = self.read_mount_table().ok().filter(|all| !all.is_empty()) else {
+            return true;
+        };
+        let points: Vec<_> = mounts.points_of("cgroup2").collect();
+        let meets = |folder: &Path| {
+            let mut points = points.iter();
+            points.any(|point| point.starts_with(folder) || folder.starts_with(point))
+        };
+        granted.any(|shown| meets(&shown.found.canonical))
+    }
+
     fn can_change_hop(&self, hop: &Hop, holds_content: bool) -> bool {
         let inside = self.find_inside(&hop.path, self.layout.write_grants());
         inside

@@ -270,7 +270,7 @@ pub const OWN_CALL: u64 = u64::from_be_bytes(*b"palisade");
 
 /// Positions in the words of [`DOMAIN_PERFORM`], and what stands there.
 pub mod perform {
-    /// Which call: one of the following four.
+    /// Which call: one of the following five.
     pub const CALL: usize = 0;
     /// connect(2).
     pub const CONNECT: u64 = 1;
@@ -280,9 +280,11 @@ pub mod perform {
     pub const LISTEN: u64 = 3;
     /// sendmsg(2).
     pub const SEND: u64 = 4;
-    /// The backlog of `listen`, the flags of `sendmsg`.
+    /// mknodat(2): a folder in place of the socket, the path for the data of a message.
+    pub const MAKE_NODE: u64 = 5;
+    /// The backlog of `listen`, the flags of `sendmsg`, the mode of `mknodat`.
     pub const NUMBER: usize = 1;
-    /// The guest's umask, for `bind`.
+    /// The guest's umask, for `bind` and `mknodat`.
     pub const UMASK: usize = 2;
     /// Bytes of the address; none for a message that goes where the socket is connected.
     pub const ADDRESS_LENGTH: usize = 3;
@@ -458,6 +460,9 @@ pub const REASON_OPERATOR: u64 = 5;
 pub const LOOK: u32 = 1;
 /// The same where a call is told of that nobody has: `ENOSYS`, whoever answers.
 pub const ABSENT: u32 = 2;
+/// The same where a call is carried out inside, under Landlock rules that who calls is not under. Where nobody attends, he is
+/// under them, and the call goes on.
+pub const RULED: u32 = 3;
 
 /// To whom a system-call filter leaves calls.
 pub mod notifies {

@@ -35,6 +35,8 @@ const OPEN: &[(&[&str], Of, &str)] = &[
             "drop-setuid-open",
             "drop-socket",
             "drop-fifo",
+            "drop-socket-race",
+            "drop-fifo-race",
         ],
         Of::Both,
         "what root makes in a volume is root's, of every kind that its capabilities allow",

@@ -24,6 +24,8 @@ cases![
     devices_that_are_none,
     identity,
     capabilities,
+    clone3_makes_processes_alone,
+    clone3_is_absent_beside_control_groups,
     network,
     host_name,
     descriptors,
@@ -335,6 +337,49 @@ fn capabilities(fixture: &Fixture) {
     let script = "for name in NoNewPrivs Seccomp CapInh CapPrm CapEff CapBnd CapAmb; do \
                   grep ^$name: /proc/self/status | tr '\\n' ' '; done";
     fixture.script(&[], script).run().prints(wanted);
+}
+
+/// Prints what clone3(2) says to each of these flags: a process, or an error number.
+const CLONE3: &str = "import ctypes, os, struct
+call = ctypes.CDLL(None, use_errno=True).syscall
+def clone3(flags, *more):
+    words = struct.pack('11Q', flags, 0, 0, 0, 17, 0, 0, 0, *(more or (0, 0, 0)))
+    child = call(435, words, len(words))
+    if child == 0: os._exit(0)
+    if child < 0: return ctypes.get_errno()
+    os.waitpid(child, 0)
+    return 'a process'
+";
+
+/// Namespaces and chosen numbers take what no guest has, and a user namespace is one too many: `EPERM` and `ENOSPC`.
+fn clone3_makes_processes_alone(fixture: &Fixture) {
+    let flags = "(0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x20000000, 0x40000000)";
+    let script = format!(
+        "{CLONE3}
+chosen = (ctypes.c_int * 1)(4000)
+print(clone3(0), [clone3(flag) for flag in {flags}], [clone3(0x10000000 | flag) for flag in (0,) + {flags}],
+    clone3(0, ctypes.addressof(chosen), 1, 0), clone3(0x200000000, 0, 0, 0), open('/proc/sys/user/max_user_namespaces').read())
+"
+    );
+    let outcome = fixture
+        .palisade(["run", "--", "/usr/bin/python3", "-c", &script])
+        .run();
+    outcome.prints(&format!("a process {:?} {:?} 1 9 0\n\n", [1; 7], [28; 8]));
+}
+
+/// An open folder of theirs is where a new process can begin, and an ordinary user may be allowed that.
+fn clone3_is_absent_beside_control_groups(fixture: &Fixture) {
+    let script = format!("{CLONE3}\nprint(clone3(0))");
+    let python = ["--", "/usr/bin/python3", "-c", &script];
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let is_there = mounts.lines().any(|line| line.contains(" - cgroup2 "));
+    let is_ordinary = fixture.user == User::Ordinary;
+    let expected = match is_ordinary && is_there {
+        true => "38\n",
+        false => "a process\n",
+    };
+    let words = ["run", "--read", "/sys"].iter().chain(&python);
+    fixture.palisade(words).run().prints(expected);
 }
 
 fn network(fixture: &Fixture) {

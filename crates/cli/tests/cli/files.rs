@@ -998,10 +998,55 @@ fn special_files(fixture: &Fixture) {
         (&["--write", "work:/tmp", "--ipc", "/tmp"], "/tmp", true),
     ] {
         let outcome = fixture
-            .script(flags, &format!("rm -f {place}/fifo; mkfifo {place}/fifo"))
+            .script(
+                flags,
+                &format!("rm -f {place}/fifo; mkfifo {place}/fifo && rm {place}/fifo"),
+            )
             .run();
         assert_eq!(outcome.code() == 0, may, "{place} {flags:?}: {outcome:?}");
     }
+    // Not by another way either, and what is no socket or FIFO is nobody's affair.
+    for act in [
+        "mkfifo /tmp/fifo && mv /tmp/fifo work/moved",
+        "mkfifo /tmp/fifo && ln /tmp/fifo work/linked",
+        "cd work && mkfifo ../work/relative",
+        "ln -s $PWD/work /tmp/way && mkfifo /tmp/way/by-link",
+    ] {
+        let outcome = fixture.script(&["--write", "work"], act).run();
+        assert_ne!(outcome.code(), 0, "{act}");
+    }
+    assert_eq!(fs::read_dir(fixture.path("work")).unwrap().count(), 0);
+    let meeting = "import os, socket, stat
+os.chdir('/tmp')
+os.mkdir('folder')
+folder = os.open('folder', os.O_RDONLY)
+os.mknod('node', 0o640 | stat.S_IFIFO, dir_fd=folder)
+os.mknod('folder/socket', 0o600 | stat.S_IFSOCK)
+os.umask(0o077)
+os.mkfifo('relative', 0o666)
+bound = socket.socket(socket.AF_UNIX)
+bound.bind('folder/bound')
+modes = [oct(os.stat(name).st_mode) for name in ('folder/node', 'folder/socket', 'relative')]
+def errno(act):
+    try: act()
+    except OSError as error: return error.errno
+print(modes, bound.getsockname(), [errno(act) for act in (
+    lambda: os.mkfifo('relative'), lambda: os.mkfifo(''), lambda: os.mkfifo('none/a'), lambda: os.mkfifo('/usr/a'),
+    lambda: os.mknod('a', 0o600 | stat.S_IFIFO, dir_fd=bound.fileno()), lambda: os.mkfifo('x' * 5000))])
+";
+    let python = [
+        "run",
+        "--write",
+        "work",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        meeting,
+    ];
+    fixture
+        .palisade(python)
+        .run()
+        .prints("['0o10640', '0o140600', '0o10600'] folder/bound [17, 2, 2, 30, 20, 36]\n");
     for act in [
         "mknod work/null c 1 3",
         "mknod work/disk b 8 0",

@@ -88,6 +88,9 @@ impl Brokered<'_> {
             libc::SYS_execve | libc::SYS_execveat => self.execution(),
             libc::SYS_setsockopt => self.linger(),
             libc::SYS_io_uring_setup => self.ring(),
+            libc::SYS_mknodat if self.is_ruled(2) => self.make_node(Some(0)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mknod if self.is_ruled(1) => self.make_node(None),
             number if self.shared.watch.is_some() => match file_calls::find(number) {
                 Some(call) => self.ask_for_files(call),
                 None => Err(Errno::NOSYS),
@@ -203,6 +206,9 @@ impl Brokered<'_> {
             }
         };
         let transport = transport(&socket)?;
+        if !self.shared.callers.has_network {
+            return self.bind_to_nobody(&socket, transport, asked);
+        }
         if self.shared.callers.inner.is_own_affair(&socket, asked) {
             rustix::net::bind(&socket, &asked)?;
             return DONE;

@@ -79,7 +79,7 @@ impl Refused {
 pub(super) struct Request<'a> {
     /// Which: one of `perform`'s.
     pub(super) call: u64,
-    /// The backlog of `listen`, the flags of a message.
+    /// The backlog of `listen`, the flags of a message, the mode of a node.
     pub(super) number: i32,
     /// None of a message that goes where the socket is connected.
     pub(super) address: &'a [u8],
@@ -129,7 +129,9 @@ impl Performer {
         let data = (!request.data.is_empty()).then(|| self.in_memory(request.data));
         let (data, room) = data.transpose()?.unzip();
         let umask = match request.call {
-            perform::BIND => guest::umask(&shared.maker, caller.thread).ok_or(Errno::SRCH)?,
+            perform::BIND | perform::MAKE_NODE => {
+                guest::umask(&shared.maker, caller.thread).ok_or(Errno::SRCH)?
+            }
             _ => 0,
         };
         // Folder and umask were found by the caller's number.

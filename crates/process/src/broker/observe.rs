@@ -82,6 +82,22 @@ impl Brokered<'_> {
         })
     }
 
+    /// An address for a socket where the network is empty: the kernel's own answers, for the supervisor may more than the guest.
+    pub(super) fn bind_to_nobody(
+        &self,
+        socket: &OwnedFd,
+        transport: Transport,
+        asked: SocketAddr,
+    ) -> Outcome {
+        const PRIVILEGED: std::ops::Range<u16> = 1..1024;
+        let is_ruled = transport == Transport::Tcp && self.shared.callers.tcp_ruled;
+        if is_ruled || PRIVILEGED.contains(&asked.port()) {
+            return Err(Errno::ACCESS);
+        }
+        rustix::net::bind(socket, &asked)?;
+        DONE
+    }
+
     /// Takes note of a connection that is not granted. One to a name server seems to be made, so that its question comes.
     pub(super) fn refuse_connection(
         &self,

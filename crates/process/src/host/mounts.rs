@@ -35,6 +35,17 @@ impl Mounts {
             .collect()
     }
 
+    /// Nobody could read it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Where file systems of this type are mounted.
+    pub(crate) fn points_of(&self, kind: &str) -> impl Iterator<Item = &Path> {
+        let of_kind = self.all.iter().filter(move |mount| mount.kind == kind);
+        of_kind.map(|mount| mount.point.as_path())
+    }
+
     /// Where something is mounted below a folder.
     pub(crate) fn points_below(&self, folder: &Path) -> impl Iterator<Item = &Path> {
         let after = (Bound::Excluded(folder), Bound::Unbounded);

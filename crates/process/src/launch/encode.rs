@@ -122,10 +122,21 @@ pub(crate) fn encode_confinement(
     let mut writer = Writer::default();
     match &plan.landlock {
         Some(landlock) if plan.tier == Tier::Bare => {
-            write_landlock(&mut writer, &landlock.clone().with_temporary(temporary));
+            let landlock = landlock.clone().with_temporary(temporary);
+            write_landlock(&mut writer, op::LANDLOCK, &landlock);
         }
-        Some(landlock) => write_landlock(&mut writer, &landlock.clone().with_streams(files)),
+        Some(landlock) => {
+            let landlock = landlock.clone().with_streams(files);
+            write_landlock(&mut writer, op::LANDLOCK, &landlock);
+        }
         None => {}
+    }
+    if let Some(landlock) = plan.landlock_of_guest() {
+        write_landlock(
+            &mut writer,
+            op::LANDLOCK_OF_GUEST,
+            &landlock.with_streams(files),
+        );
     }
     write_confinement(&mut writer, plan, seccomp);
     writer.bytes
@@ -382,12 +393,12 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: 
 
 /// The kernel refuses a ruleset that denies nothing (`ENOMSG`); older ones have no more to deny
 /// beside mounts.
-fn write_landlock(writer: &mut Writer, landlock: &Landlock) {
+fn write_landlock(writer: &mut Writer, op: u32, landlock: &Landlock) {
     if landlock.denies_nothing() {
         return;
     }
     writer
-        .u32(op::LANDLOCK)
+        .u32(op)
         .u64(landlock.files)
         .u64(landlock.network)
         .u64(landlock.scopes);

@@ -4,6 +4,7 @@ use crate::{
     layout::Layout,
     machine::{ANOTHER_LOOKS, Machine, Tier},
     plan_error::PlanError,
+    reach::Reach,
     seccomp::{Groups, HostNetwork},
 };
 use palisade_network::{Network, Uses};
@@ -23,6 +24,10 @@ pub(super) fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Gro
         host_files_visible: bare,
         host_sockets_visible: bare || in_sight && !is_looked_at,
         host_sockets_in_sight: is_looked_at,
+        special_files_ruled: is_looked_at
+            && machine.landlock_abi.is_some()
+            && layout.makes_files_on_host()
+            && !grants_ipc(policy),
         no_local_datagrams: in_sight && !grants_ipc(policy) && layout.meeting_places().is_empty(),
         no_watching: bare || !layout.shows_granted_folders(),
         devices: policy.grants.devices.iter().any(|device| !device.is_pts()),
@@ -33,6 +38,27 @@ pub(super) fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Gro
         observed: !bare && !policy.grants.profiles.contains(&Profile::Palisade),
         no_huge_pages: policy.limits.memory_bytes.is_some(),
         ..Groups::default()
+    }
+}
+
+/// Whether clone3 is let through. It hides its flags in memory. A new user namespace is refused by the domain's own bound
+/// (`sys/keeper/quotas.rs`), other namespaces and chosen pids take capabilities that no guest has. What
+/// is left is `CLONE_INTO_CGROUP`: it takes an open folder of control groups, and the right to write there, which an ordinary
+/// user may have where an administrator has delegated some. So none may be in sight, nor be passed in by somebody else.
+pub(super) fn allows_clone3(
+    policy: &Policy,
+    machine: &Machine,
+    reach: &Reach<'_>,
+    is_met: bool,
+) -> bool {
+    let has_own_wall = policy.grants.profiles.contains(&Profile::Palisade);
+    match machine.tier {
+        _ if has_own_wall => false,
+        Tier::Bare => false,
+        Tier::Privileged => true,
+        Tier::UserNamespace => {
+            !is_met && !meets_others(policy, machine) && !reach.shows_control_groups()
+        }
     }
 }
 

@@ -67,6 +67,10 @@ impl fmt::Display for Plan {
                     paths.join(", ")
                 ),
             )?;
+            if self.special_files_ruled() {
+                let words = "landlock  of files alone what makes sockets and FIFOs for the guest";
+                write_line(formatter, format_args!("{words}"))?;
+            }
         }
         if let Some(flags) = self.chromium_flags {
             self.write_chromium(formatter, flags)?;

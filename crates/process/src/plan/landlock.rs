@@ -5,7 +5,9 @@
 //! them costs 53 ns of every open (measured: 15 %):
 //!
 //! - where the guest can write to the host's disk, nothing but files, folders and links is made
-//!   there: somebody else would meet a FIFO or socket of the guest's;
+//!   there: somebody else would meet a FIFO or socket of the guest's. Where somebody answers the guest's calls, its own process
+//!   is not under these rules ([`Landlock::without_files`]): the few calls that make such files are carried out by a child of
+//!   init's, which is;
 //! - where an output is a file, which lies on a mount of the host's: opened anew through `/proc/self/fd`
 //!   it must be neither read nor executed. (An input is opened through a read-only mount.)
 //!
@@ -113,7 +115,7 @@ pub(super) fn domain(
 
 /// Rights that are denied, and where they are not.
 fn rules_beside_mounts(policy: &Policy, layout: &Layout, abi: u32) -> (u64, Vec<LandlockRule>) {
-    if !layout.writes_to_host() {
+    if !layout.makes_files_on_host() {
         return (0, Vec::new());
     }
     let granted = ipc_grants(policy);
@@ -145,6 +147,15 @@ impl Landlock {
     #[must_use]
     pub fn denies_nothing(&self) -> bool {
         self.files | self.network | self.scopes == 0
+    }
+
+    /// The same with no right on files handled, which costs no open: for a guest whose sockets and FIFOs are made for it.
+    /// What lies in a folder already it can move there, whatever it is.
+    #[must_use]
+    pub fn without_files(mut self) -> Self {
+        self.files = 0;
+        self.rules.clear();
+        self
     }
 
     /// Whether no socket can be made in this folder.

@@ -236,6 +236,9 @@ impl Plan {
         let is_held = landlock.is_some_and(|landlock| landlock.execute_only(program));
         if let Some(groups) = &mut self.seccomp {
             groups.constant_open_how = is_held && groups.guard_setuid;
+            // Its own opens are few, and Landlock holds it either way.
+            groups.special_files_ruled = false;
+            groups.clone3 = false;
             groups.observed = false;
             groups.watched = false;
         }

@@ -27,14 +27,14 @@ impl Reach<'_> {
         self.refuse_executable_names()
     }
 
-    fn read_mount_table(&self) -> Result<(), PlanError> {
-        if self.mounts.get().is_none() {
-            let mounts = self.host.mounts();
-            let mounts = mounts
-                .map_err(|errno| PlanError::missing(Path::new("/proc/self/mountinfo"), errno))?;
-            self.mounts.get_or_init(|| Mounts::new(mounts));
+    pub(super) fn read_mount_table(&self) -> Result<&Mounts, PlanError> {
+        if let Some(mounts) = self.mounts.get() {
+            return Ok(mounts);
         }
-        Ok(())
+        let mounts = self.host.mounts();
+        let mounts =
+            mounts.map_err(|errno| PlanError::missing(Path::new("/proc/self/mountinfo"), errno))?;
+        Ok(self.mounts.get_or_init(|| Mounts::new(mounts)))
     }
 
     /// A hidden path that the guest sees by another name, or something in it.

@@ -60,6 +60,11 @@ pub struct Groups {
     /// Refuse local sockets that send without being connected. Needed beside `host_sockets_in_sight`: the
     /// name that sendmsg(2) sends to is behind a pointer, and too many calls to ask about each.
     pub no_local_datagrams: bool,
+    /// Leave making sockets and FIFOs to the supervisor, by name. Needed where Landlock's rules about them do not hold the
+    /// guest's own process.
+    pub special_files_ruled: bool,
+    /// Allow clone3. Where no user namespace can be made inside, and nothing that a flag of it takes is in sight.
+    pub clone3: bool,
     /// Refuse to watch files (inotify(7)). Needed where no folder is granted: what is left is the system view,
     /// whose files the host and every other domain use too, and a watch tells who starts which program.
     pub no_watching: bool,
@@ -113,7 +118,7 @@ pub fn allow_list(groups: &Groups) -> Filter {
     set_all(&mut filter, syscalls::REFUSED, EPERM);
     set_all(&mut filter, syscalls::REFUSED_OLD, EPERM);
     set_all(&mut filter, syscalls::ABSENT, ENOSYS);
-    decide_processes(&mut filter);
+    decide_processes(&mut filter, groups);
     decide_executions(&mut filter, groups);
     decide_scheduling(&mut filter, groups);
     decide_files(&mut filter, groups);
@@ -163,8 +168,11 @@ fn set_all(filter: &mut Filter, calls: &[syscalls::Call], action: Action) {
     }
 }
 
-fn decide_processes(filter: &mut Filter) {
+fn decide_processes(filter: &mut Filter, groups: &Groups) {
     set(filter, libc::SYS_clone, clone());
+    if groups.clone3 {
+        set(filter, libc::SYS_clone3, ALLOW);
+    }
     set(filter, libc::SYS_unshare, unshare());
     set(filter, libc::SYS_personality, personality());
     set(filter, libc::SYS_prctl, prctl::check());
@@ -348,7 +356,7 @@ fn decide_files(filter: &mut Filter, groups: &Groups) {
     set(filter, libc::SYS_fchmod, chmod(groups, 1));
     set(filter, libc::SYS_fchmodat, chmod(groups, 2));
     set(filter, syscalls::SYS_fchmodat2, chmod(groups, 2));
-    set(filter, libc::SYS_mknodat, mknod(guarded, 2));
+    set(filter, libc::SYS_mknodat, mknod(groups, 2));
     set(filter, libc::SYS_openat2, openat2(groups));
     set(filter, libc::SYS_fcntl, fcntl());
     if groups.no_space_behind_files {
@@ -394,7 +402,7 @@ fn decide_old_files(filter: &mut Filter, groups: &Groups) {
         unless_setuid(groups.guard_setuid, 1),
     );
     set(filter, libc::SYS_chmod, chmod(groups, 1));
-    set(filter, libc::SYS_mknod, mknod(groups.guard_setuid, 1));
+    set(filter, libc::SYS_mknod, mknod(groups, 1));
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -420,12 +428,22 @@ fn unless_setuid(guarded: bool, mode: u8) -> Check {
     Check::otherwise(ALLOW).when_if(guarded, [setuid_mode(mode)], EPERM)
 }
 
-fn mknod(guarded: bool, mode: u8) -> Check {
+fn mknod(groups: &Groups, mode: u8) -> Check {
     let kind = |kind: libc::mode_t| int(mode).masked(libc::S_IFMT.into(), kind.into());
     Check::otherwise(ALLOW)
         .when([kind(libc::S_IFBLK)], EPERM)
         .when([kind(libc::S_IFCHR)], EPERM)
-        .when_if(guarded, [setuid_mode(mode)], EPERM)
+        .when_if(groups.guard_setuid, [setuid_mode(mode)], EPERM)
+        .when_if(
+            groups.special_files_ruled,
+            [kind(libc::S_IFIFO)],
+            Action::Ruled,
+        )
+        .when_if(
+            groups.special_files_ruled,
+            [kind(libc::S_IFSOCK)],
+            Action::Ruled,
+        )
 }
 
 fn setuid_mode(mode: u8) -> Test {

@@ -28,7 +28,7 @@ impl Filter {
         for (number, rule) in self.rules() {
             match rule {
                 Rule::Always(Action::Allow) => description.allowed += 1,
-                Rule::Always(Action::Notify | Action::Look | Action::Absent) => {
+                Rule::Always(Action::Notify | Action::Look | Action::Absent | Action::Ruled) => {
                     description.answered.push(name(number));
                 }
                 Rule::Always(action) if *action == self.otherwise() => {}

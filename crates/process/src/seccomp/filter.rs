@@ -25,6 +25,8 @@ pub enum Action {
     Look,
     /// The supervisor is told of it, and answers that there is no such call.
     Absent,
+    /// The supervisor has it carried out inside, under Landlock rules that the caller is not under.
+    Ruled,
     /// The kernel ends the process with `SIGSYS`.
     Kill,
     /// What else seccomp(2) knows: the value that a filter returns.
@@ -260,6 +262,7 @@ impl Action {
             Self::Notify => libc::SECCOMP_RET_USER_NOTIF,
             Self::Look => libc::SECCOMP_RET_USER_NOTIF | wire::LOOK,
             Self::Absent => libc::SECCOMP_RET_USER_NOTIF | wire::ABSENT,
+            Self::Ruled => libc::SECCOMP_RET_USER_NOTIF | wire::RULED,
             Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
             Self::Other(value) => value,
         }

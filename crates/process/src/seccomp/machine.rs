@@ -98,9 +98,11 @@ fn load(call: &Call, at: u32) -> u32 {
 fn action(value: u32) -> Action {
     const LOOK: u32 = libc::SECCOMP_RET_USER_NOTIF | crate::wire::LOOK;
     const ABSENT: u32 = libc::SECCOMP_RET_USER_NOTIF | crate::wire::ABSENT;
+    const RULED: u32 = libc::SECCOMP_RET_USER_NOTIF | crate::wire::RULED;
     match value & 0xffff_0000 {
         _ if value == LOOK => Action::Look,
         _ if value == ABSENT => Action::Absent,
+        _ if value == RULED => Action::Ruled,
         libc::SECCOMP_RET_ALLOW => Action::Allow,
         libc::SECCOMP_RET_ERRNO => Action::Errno(value as u16),
         libc::SECCOMP_RET_USER_NOTIF => Action::Notify,

@@ -60,7 +60,11 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
         libc::SYS_connect,
         connect.when_if(is_told, [internet_address(2)], LOOK),
     );
-    set(filter, libc::SYS_bind, answered(network.brokered, bind));
+    let bind = match answered(network.brokered, bind) {
+        ALLOW if groups.special_files_ruled => Action::Ruled,
+        action => action,
+    };
+    set(filter, libc::SYS_bind, bind);
     set(filter, libc::SYS_listen, answered(network.brokered, false));
     set(filter, libc::SYS_sendto, sendto(groups));
     set(

@@ -86,6 +86,9 @@ pub(crate) fn broker(watches: bool) -> Filter {
     }
     set(&mut filter, SYS_socket, only([is_internet()]));
     set(&mut filter, SYS_ioctl, of_what_it_answers());
+    // What kind of file is open, as the kernel knows it without asking anybody.
+    let of_what_is_open = int(2).is((AT_EMPTY_PATH | AT_STATX_DONT_SYNC) as u64);
+    set(&mut filter, SYS_statx, only([of_what_is_open]));
     // Whether something is a process.
     set(&mut filter, SYS_pidfd_send_signal, only([int(1).is(0)]));
     allow_threads(&mut filter);

@@ -180,7 +180,8 @@ pub(super) const REFUSED_OLD: &[Call] = &[];
 
 /// `ENOSYS`, as on a kernel without them: every caller has another way, and takes it.
 ///
-/// `clone3` hides its flags in memory, where a filter cannot look. io_uring performs calls that no
+/// `clone3` hides its flags in memory, where a filter cannot look; it is there where nothing that it could hide is left
+/// ([`super::Groups::clone3`]). io_uring performs calls that no
 /// filter sees. The mount queries repeat what `/proc/self/mountinfo` says. Contexts of io_setup(2) are counted
 /// for the whole machine (`fs.aio-max-nr`): a guest could take those that a database needs.
 #[rustfmt::skip]

@@ -31,7 +31,7 @@ const BROKERED: HostNetwork = HostNetwork {
 
 /// The default, each group alone, and all together.
 fn all_groups() -> Vec<Groups> {
-    let alone: [fn(&mut Groups); 21] = [
+    let alone: [fn(&mut Groups); 23] = [
         |groups| groups.guard_setuid = true,
         |groups| groups.guard_chmod = true,
         |groups| groups.cpu_affinity_fixed = true,
@@ -44,6 +44,8 @@ fn all_groups() -> Vec<Groups> {
         |groups| groups.no_named_sockets = true,
         |groups| groups.host_sockets_in_sight = true,
         |groups| groups.no_local_datagrams = true,
+        |groups| groups.special_files_ruled = true,
+        |groups| groups.clone3 = true,
         |groups| groups.no_watching = true,
         |groups| groups.devices = true,
         |groups| groups.no_executable_memfd = true,

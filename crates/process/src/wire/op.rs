@@ -35,6 +35,9 @@ pub const HOST_NAME: u32 = 11;
 /// Landlock: handled file rights (low, high), handled net rights, scopes, number of rules,
 /// then for each: rights (low, high), path.
 pub const LANDLOCK: u32 = 13;
+/// The Landlock domain of the guest's own process, as above, where another one holds what init's child does for it: see
+/// [`super::RULED`].
+pub const LANDLOCK_OF_GUEST: u32 = 39;
 /// Seccomp: the program's bytes; to whom it leaves calls, a number of [`super::notifies`].
 pub const SECCOMP: u32 = 14;
 /// One resource limit: resource, soft (low, high), hard (low, high).

@@ -158,10 +158,14 @@ pub(super) const fn row(guest: Guest) -> Attack {
             dropped(Effect::Mode("{scratch}/planted", 0o4000))
         }
         Guest::DropDevice => dropped(Effect::Is("{scratch}/planted", FileKind::Device)),
-        Guest::DropSocket => dropped(Effect::Is("{scratch}/planted", FileKind::Socket))
-            .controlled_by(&[Ipc("{scratch}")]),
-        Guest::DropFifo => dropped(Effect::Is("{scratch}/planted", FileKind::Fifo))
-            .controlled_by(&[Ipc("{scratch}")]),
+        Guest::DropSocket | Guest::DropSocketRace => {
+            dropped(Effect::Is("{scratch}/planted", FileKind::Socket))
+                .controlled_by(&[Ipc("{scratch}")])
+        }
+        Guest::DropFifo | Guest::DropFifoRace => {
+            dropped(Effect::Is("{scratch}/planted", FileKind::Fifo))
+                .controlled_by(&[Ipc("{scratch}")])
+        }
 
         Guest::WriteGitHook | Guest::SwapGitDirectory => {
             protected(41, "{scratch}/.git/hooks/pre-commit")

@@ -56,7 +56,9 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .with(&[Flaw("leak-ring={outside}/secret")])
             .told(&["ring="]),
 
-        Guest::Clone3Newuser | Guest::CloneNewuser => trace(6, Trace::Namespaces("user")),
+        Guest::Clone3Newuser | Guest::Clone3Flags | Guest::CloneNewuser => {
+            trace(6, Trace::Namespaces("user"))
+        }
         Guest::UnshareNewuser => trace(7, Trace::Namespaces("user")),
         Guest::UnshareMount => trace(7, Trace::Mount("{nonce}")),
         Guest::UnshareNetfilter => {

@@ -175,7 +175,7 @@ fn begin(
         cpu_counter: setup.cpu_counter,
         own_proc: setup.own_proc,
         own_device: setup.own_device,
-        landlock: setup.landlock,
+        landlock: setup.landlock_of_calls,
         guard: kept.guard,
         meeting_places: setup.meeting_places,
         listener: setup.listener.filter(|_| looks),

@@ -28,7 +28,7 @@ pub(crate) struct Call<'a> {
     pub(crate) root: Option<Fd>,
     #[cfg_attr(not(container), allow(dead_code, reason = "a domain has one user"))]
     pub(crate) caller: Option<Fd>,
-    data: Option<Fd>,
+    pub(crate) data: Option<Fd>,
     rights: &'a [Fd],
 }
 

@@ -1,4 +1,4 @@
-//! Counts that the kernel keeps for each user: a domain may take half of what its starter may have.
+//! Counts that the kernel keeps for each user: a domain may take half of what its starter may have, and no user namespace.
 //!
 //! What a guest takes is charged to its own user namespace and to the owner of every one above
 //! (`inc_ucount` in kernel/ucount.c): to whoever started palisade, root included. A new namespace has no
@@ -39,7 +39,9 @@ impl Quotas {
                 write(file, text.number(most).bytes()).during(Step::BoundQuotas, item)?;
             }
         }
-        Ok(())
+        // By whatever call: clone3 hides its flags from a filter. Raising the bound takes `CAP_SYS_RESOURCE` in this namespace
+        // (`set_permissions` in kernel/ucount.c).
+        write(c!("/proc/sys/user/max_user_namespaces"), b"0").during(Step::BoundQuotas, 2)
     }
 }
 

@@ -9,12 +9,30 @@ use crate::{
 };
 use kernel::Errno;
 
-/// Creates the Landlock ruleset; its rules name paths inside the new root.
+/// Creates the Landlock ruleset of all who are under one.
 pub(crate) fn prepare_landlock(
     reader: &mut Reader,
     setup: &mut Setup,
     item: u32,
 ) -> Result<(), Failure> {
+    let ruleset = make_ruleset(reader, setup, item)?;
+    setup.landlock = Some(ruleset);
+    setup.landlock_of_calls = Some(ruleset);
+    Ok(())
+}
+
+/// The same of the guest's process alone.
+pub(crate) fn prepare_guests_landlock(
+    reader: &mut Reader,
+    setup: &mut Setup,
+    item: u32,
+) -> Result<(), Failure> {
+    setup.landlock = Some(make_ruleset(reader, setup, item)?);
+    Ok(())
+}
+
+/// Its rules name paths inside the new root.
+fn make_ruleset(reader: &mut Reader, setup: &Setup, item: u32) -> Result<kernel::Fd, Failure> {
     let mut word = || reader.u64().during(Step::DecodeLaunch, item);
     let attributes = [word()?, word()?, word()?];
     let rules = word()?;
@@ -29,8 +47,7 @@ pub(crate) fn prepare_landlock(
         kernel::close(parent);
     }
     allow_streams_again(ruleset, attributes[0], setup);
-    setup.landlock = Some(ruleset);
-    Ok(())
+    Ok(ruleset)
 }
 
 /// A standard stream that is a file may be opened again as it is open: programs do so by the name of
@@ -86,13 +103,14 @@ fn filter_calls(program: &[u8], leaves_to: u32) -> kernel::Result<Option<kernel:
 }
 
 /// The same filter where nobody can attend to its calls (an older kernel, one that has a listener already, a process
-/// that is started later): what somebody would only have looked at goes on, and what somebody would have decided is
-/// refused.
+/// that is started later): what somebody would only have looked at goes on, as does what Landlock rules, and what somebody would
+/// have decided is refused.
 pub(crate) fn unattended(program: &[u8]) -> kernel::Result<&'static [u8]> {
-    /// `BPF_RET | BPF_K` with `SECCOMP_RET_USER_NOTIF`, whose data is `wire::LOOK`, `wire::ABSENT` or 0.
+    /// `BPF_RET | BPF_K` with `SECCOMP_RET_USER_NOTIF`, whose data is `wire::LOOK`, `wire::ABSENT`, `wire::RULED` or 0.
     const DECIDE: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xc0, 0x7f];
     const LOOK: [u8; 8] = [0x06, 0, 0, 0, wire::LOOK as u8, 0, 0xc0, 0x7f];
     const ABSENT: [u8; 8] = [0x06, 0, 0, 0, wire::ABSENT as u8, 0, 0xc0, 0x7f];
+    const RULED: [u8; 8] = [0x06, 0, 0, 0, wire::RULED as u8, 0, 0xc0, 0x7f];
     /// With `SECCOMP_RET_ERRNO` and `EACCES` or `ENOSYS`, and with `SECCOMP_RET_ALLOW`.
     const REFUSE: [u8; 8] = [0x06, 0, 0, 0, 13, 0, 0x05, 0];
     const NO_CALL: [u8; 8] = [0x06, 0, 0, 0, 38, 0, 0x05, 0];
@@ -103,7 +121,7 @@ pub(crate) fn unattended(program: &[u8]) -> kernel::Result<&'static [u8]> {
     let (instructions, _) = copy.as_chunks_mut::<8>();
     for instruction in instructions {
         match *instruction {
-            LOOK => *instruction = ALLOW,
+            LOOK | RULED => *instruction = ALLOW,
             DECIDE => *instruction = REFUSE,
             ABSENT => *instruction = NO_CALL,
             _ => {}

@@ -62,7 +62,7 @@ impl Again {
         let affinity = keep(setup.affinity)?;
         let cwd = keep(setup.cwd.map(CStr::with_nul))?;
         Ok(Self {
-            landlock: setup.landlock,
+            landlock: setup.landlock_of_calls,
             seccomp,
             notifies: setup.notifies,
             rlimits: setup.rlimits,

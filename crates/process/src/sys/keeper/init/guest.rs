@@ -37,7 +37,7 @@ pub(crate) struct Running {
     pub(crate) own_proc: Option<Fd>,
     /// The device of the domain's own `tmpfs`.
     pub(crate) own_device: Option<(u32, u32)>,
-    /// The Landlock rules it is under.
+    /// The Landlock rules that hold what is done for it.
     pub(crate) landlock: Option<Fd>,
     pub(crate) guard: Option<guard::Guard>,
     /// Sockets of the host's that it may connect to.

@@ -26,6 +26,8 @@ pub(crate) struct Setup {
     pub(crate) terminal: Option<terminal::Terminal>,
     pub(crate) terminal_replaces: u32,
     pub(crate) landlock: Option<Fd>,
+    /// The rules that hold what init's child does for the guest, and processes that are started later.
+    pub(crate) landlock_of_calls: Option<Fd>,
     pub(crate) seccomp: Option<&'static [u8]>,
     /// To whom the filter leaves calls: a number of `wire::notifies`.
     pub(crate) notifies: u32,
@@ -172,6 +174,7 @@ impl Default for Setup {
             terminal: None,
             terminal_replaces: 0,
             landlock: None,
+            landlock_of_calls: None,
             seccomp: None,
             notifies: wire::notifies::NOBODY,
             passed: (0, 0),
@@ -322,6 +325,7 @@ fn perform_one(
         op::JOIN => join_cgroup(reader, setup, item),
         op::CPU_COUNTER => keep_counter(reader, setup).during(Step::DecodeLaunch, item),
         op::LANDLOCK => confine::prepare_landlock(reader, setup, item),
+        op::LANDLOCK_OF_GUEST => confine::prepare_guests_landlock(reader, setup, item),
         _ => keep(operation, reader, setup).during(Step::DecodeLaunch, item),
     }
 }

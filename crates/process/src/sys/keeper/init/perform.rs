@@ -18,7 +18,8 @@ pub(crate) fn begin(running: &Running, words: &[u64; RECORD_WORDS], fds: &[Fd]) 
 fn carry_out(running: &Running, call: &Call<'_>) -> Result<usize> {
     privileges::drop_all().map_err(|failure| failure.errno)?;
     let address = call.address;
-    if let Some(ruleset) = running.landlock.filter(|_| names_path(address)) {
+    let concerns_files = call.kind == wire::MAKE_NODE || names_path(address);
+    if let Some(ruleset) = running.landlock.filter(|_| concerns_files) {
         kernel::landlock_restrict_self(ruleset)?;
     }
     if let Some(folder) = call.folder {
@@ -31,7 +32,23 @@ fn carry_out(running: &Running, call: &Call<'_>) -> Result<usize> {
         wire::CONNECT | wire::SEND if names_path(address) => {
             call.make(find(running, address, &mut found)?)
         }
+        wire::MAKE_NODE => make_node(call).map(|()| 0),
         _ => call.make(address),
+    }
+}
+
+/// A FIFO, or a socket that nobody has open. The kernel looks for the path, and the rules that this process is under hold what
+/// it finds.
+fn make_node(call: &Call<'_>) -> Result<()> {
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFIFO: u32 = 0o010_000;
+    const S_IFSOCK: u32 = 0o140_000;
+    let mode = call.number as u32;
+    let path = call.data.map(perform::contents).transpose()?;
+    let path = path.and_then(CStr::new).ok_or(Errno::INVAL)?;
+    match mode & S_IFMT {
+        S_IFIFO | S_IFSOCK => kernel::make_node(call.socket, path, mode, (0, 0)),
+        _ => Err(Errno::PERM),
     }
 }
 

@@ -82,15 +82,6 @@ pub(crate) fn set_domain_name(name: &[u8]) -> Result<()> {
     unsafe { call!(own::SETDOMAINNAME, name.as_ptr(), name.len()).map(drop) }
 }
 
-/// Makes a node of the kind that is in `mode`.
-pub(crate) fn make_node(at: Fd, path: CStr, mode: u32, (major, minor): (u32, u32)) -> Result<()> {
-    let (major, minor) = (u64::from(major), u64::from(minor));
-    // makedev(3): the kernel's `new_decode_dev` takes 32 bits of it.
-    let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12;
-    // SAFETY: the path is NUL-terminated and borrowed for the call.
-    unsafe { call!(number::MKNODAT, at, path.pointer(), mode, device).map(drop) }
-}
-
 /// Of what is open, by `O_PATH` too.
 pub(crate) fn set_owner(fd: Fd, path: CStr, uid: u32, gid: u32) -> Result<()> {
     let flags = super::AT_EMPTY_PATH | super::AT_SYMLINK_NOFOLLOW;

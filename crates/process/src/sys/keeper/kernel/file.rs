@@ -198,11 +198,19 @@ pub(crate) fn make_dir(at: Fd, path: CStr, mode: u32) -> Result<()> {
     unsafe { call!(number::MKDIRAT, at, path.pointer(), mode).map(drop) }
 }
 
+/// Makes a node of the kind that is in `mode`, with these numbers if it is a device.
+pub(crate) fn make_node(at: Fd, path: CStr, mode: u32, (major, minor): (u32, u32)) -> Result<()> {
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    // makedev(3): the kernel's `new_decode_dev` takes 32 bits of it.
+    let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12;
+    // SAFETY: the path is NUL-terminated and borrowed for the call.
+    unsafe { call!(number::MKNODAT, at, path.pointer(), mode, device).map(drop) }
+}
+
 /// What overlayfs takes for a name of nothing: a device without a number, which anybody may make since Linux 5.8.
 pub(crate) fn make_whiteout(at: Fd, path: CStr) -> Result<()> {
     const S_IFCHR: u32 = 0o020_000;
-    // SAFETY: the path is NUL-terminated and borrowed for the call.
-    unsafe { call!(number::MKNODAT, at, path.pointer(), S_IFCHR, 0).map(drop) }
+    make_node(at, path, S_IFCHR, (0, 0))
 }
 
 /// The mode of a file or folder, whatever the umask.
