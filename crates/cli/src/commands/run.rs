@@ -11,6 +11,7 @@ mod output;
 mod queries;
 mod question;
 mod relay;
+mod report_file;
 pub(super) mod signals;
 pub(super) mod terminal;
 
@@ -23,13 +24,13 @@ use palisade_wall::{
     Called, Cause, Error, Prepared, Report, Streams, Surroundings, journal::Journal,
 };
 use palisade_walls::Plan;
+use report_file::ReportFile;
 use rustix::{
     fs::OFlags,
     process::{Signal, set_parent_process_death_signal},
 };
 use std::{
     fs::{File, OpenOptions},
-    io::Write,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::fs::OpenOptionsExt,
@@ -75,7 +76,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
             home.display()
         ));
     }
-    let report_file = args.report.as_deref().map(open_report).transpose()?;
+    let report_file = args.report.as_deref().map(ReportFile::open).transpose()?;
     let is_kept_elsewhere = args.report.is_some() || args.untold;
     let last = (!is_kept_elsewhere && outer.is_some())
         .then(last::open_at_terminal)
@@ -143,7 +144,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
                 denials::print(report, &kept, args.watch, is_hinted);
             }
             if let Some(file) = report_file {
-                write_report(file, report)?;
+                file.write(report)?;
             }
         }
         Err(error) => {
@@ -248,21 +249,8 @@ fn guard(
     relay::relay(domain, (outer, talks.desk.take()), output, signals)
 }
 
-fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(std::io::stdout()));
-    }
-    let file = open_output(path).with_context(|| {
-        format!(
-            "host: cannot write the report to {}; a FIFO needs a reader first",
-            path.display()
-        )
-    })?;
-    Ok(Box::new(file))
-}
-
-/// A file to be made or emptied, a FIFO, or a device.
-fn open_output(path: &Path) -> std::io::Result<File> {
+/// A file to be made, a FIFO, or a device.
+fn open_output(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     // A guest of an earlier run may have left a link here. Names of open descriptors are links too.
     let is_descriptor = path.starts_with("/dev") || path.starts_with("/proc");
     let no_follow = if is_descriptor {
@@ -272,22 +260,15 @@ fn open_output(path: &Path) -> std::io::Result<File> {
     };
     // Nor is a FIFO's reader waited for.
     let flags = no_follow | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = OpenOptions::new()
+    let file = options
         .write(true)
         .create(true)
-        .truncate(true)
         .mode(0o644)
         .custom_flags(flags.bits() as i32)
         .open(path)?;
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
     Ok(file)
-}
-
-fn write_report(mut file: Box<dyn Write>, report: &Report) -> anyhow::Result<()> {
-    let text = say::json(report)?;
-    file.write_all(text.as_bytes())
-        .context("host: cannot write the report")
 }
 
 #[cfg(test)]

@@ -3,7 +3,12 @@
 use super::{ask::connect_local, open_output};
 use anyhow::{Context, bail};
 use palisade_wall::journal::Journal;
-use std::{fs, os::fd::OwnedFd, path::Path, sync::Arc};
+use std::{
+    fs::{self, OpenOptions},
+    os::fd::OwnedFd,
+    path::Path,
+    sync::Arc,
+};
 
 /// Before the path of a socket.
 const SOCKET: &str = "unix:";
@@ -35,7 +40,7 @@ pub(super) fn open(to: &Path, report: Option<&Path>) -> anyhow::Result<Arc<Journ
                 )
             })?
             .into(),
-        None => open_output(to)
+        None => open_output(to, OpenOptions::new().truncate(true))
             .with_context(|| {
                 format!(
                     "host: cannot write events to {}; a FIFO needs a reader first",
