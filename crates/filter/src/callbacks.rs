@@ -1,6 +1,6 @@
 //! A module's callbacks, looked up once.
 
-use crate::{LoadError, Part};
+use crate::{LoadError, Part, state::Parts};
 use palisade_engine::guest::{Function, Program, Values};
 
 /// The versions of the ABI that modules can be of.
@@ -40,6 +40,8 @@ pub(crate) struct Callbacks {
     pub(crate) on_context_create: Option<Function<(u32, u32), ()>>,
     /// In the order of [`Part`].
     parts: [Option<OnPart>; 6],
+    /// Which of these there are: each lies in a line of the processor's cache of its own.
+    inspected: Parts,
     pub(crate) on_done: Option<Function<u32, u32>>,
     pub(crate) on_log: Option<Function<u32, ()>>,
     pub(crate) on_delete: Option<Function<u32, ()>>,
@@ -66,6 +68,11 @@ impl Callbacks {
             (Some(_), None) => exports.find("__main_void")?,
             _ => None,
         };
+        let parts = exports.parts(version)?;
+        let inspected = Part::ALL
+            .into_iter()
+            .filter(|part| parts[*part as usize].is_some());
+        let inspected = inspected.fold(Parts::default(), |all, part| all.and(Parts::of(part)));
         Ok(Self {
             version,
             allocate,
@@ -76,7 +83,8 @@ impl Callbacks {
             on_vm_start: exports.find("proxy_on_vm_start")?,
             on_configure: exports.find("proxy_on_configure")?,
             on_context_create: exports.find("proxy_on_context_create")?,
-            parts: exports.parts(version)?,
+            parts,
+            inspected,
             on_done: exports.find("proxy_on_done")?,
             on_log: exports.find("proxy_on_log")?,
             on_delete: exports.find("proxy_on_delete")?,
@@ -97,6 +105,15 @@ impl Callbacks {
     /// Whether anything is called when an exchange is over.
     pub(crate) fn hears_of_ends(&self) -> bool {
         self.on_done.is_some() || self.on_log.is_some() || self.on_delete.is_some()
+    }
+
+    pub(crate) fn inspects(&self, part: Part) -> bool {
+        self.inspected.has(part)
+    }
+
+    /// Whether something of the program's own is called before it is a filter.
+    pub(crate) fn has_begin(&self) -> bool {
+        self.initialize.is_some() || self.start.is_some()
     }
 
     pub(crate) fn on_part(&self, part: Part) -> Option<OnPart> {

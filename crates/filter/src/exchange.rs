@@ -141,6 +141,16 @@ pub enum Part {
 }
 
 impl Part {
+    /// In their order.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::RequestHeaders,
+        Self::RequestBody,
+        Self::RequestTrailers,
+        Self::ResponseHeaders,
+        Self::ResponseBody,
+        Self::ResponseTrailers,
+    ];
+
     /// The callback's name in the ABI.
     pub(crate) fn callback(self) -> &'static str {
         match self {

@@ -8,11 +8,13 @@
 mod change;
 mod collected;
 mod first_line;
+mod known;
 mod names;
 
-pub(crate) use change::{Change, Mode};
+pub(crate) use change::{Change, Mode, Written};
 pub(crate) use collected::Collected;
 pub(crate) use first_line::final_status;
+pub(crate) use known::Known;
 
 use crate::{Exchange, HttpCallResponse};
 use http::{HeaderMap, HeaderValue, StatusCode, header, request};

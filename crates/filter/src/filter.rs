@@ -60,7 +60,7 @@ impl Filter {
 
     /// Whether it inspects this part. One that it does not inspect need not be held for it.
     pub fn inspects(&self, part: Part) -> bool {
-        self.loaded.callbacks.on_part(part).is_some()
+        self.loaded.callbacks.inspects(part)
     }
 
     /// Whether it can ask for properties. Only for such a one need [`crate::Exchange::started`] be known.

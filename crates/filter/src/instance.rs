@@ -70,7 +70,9 @@ impl Instance {
             guest,
             is_alive: true,
         };
-        instance.phase(start::module)?;
+        if loaded.callbacks.has_begin() {
+            instance.phase(start::module)?;
+        }
         instance.phase(start::root)?;
         Ok(instance)
     }

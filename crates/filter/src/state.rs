@@ -10,8 +10,9 @@ pub(crate) use stream::{Life, Parts, Stream};
 
 use crate::{
     Direction, Exchange, Host, HttpCallResponse, LogLevel, Notify, StreamId, abi::Status,
-    metrics::Cell, space::Registrant,
+    fields::Known, metrics::Cell, space::Registrant,
 };
+use palisade_engine::guest::Isolation;
 use std::{
     collections::{HashMap, HashSet},
     rc::Rc,
@@ -70,6 +71,8 @@ pub(crate) struct State {
     registrant: Option<Arc<Registrant>>,
     /// Kept from call to call, for what is written to guests.
     pub(crate) scratch: Vec<u8>,
+    /// Of an instance that is kept from request to request.
+    known: Option<Box<Known>>,
 }
 
 /// What came of an HTTP call.
@@ -91,6 +94,7 @@ impl State {
         host: Rc<dyn Host>,
         notify: Option<Arc<dyn Notify>>,
     ) -> Self {
+        let is_kept = loaded.settings.isolation == Isolation::Kept;
         Self {
             loaded,
             host,
@@ -119,6 +123,7 @@ impl State {
             counted_phases: 0,
             registrant: None,
             scratch: Vec::new(),
+            known: is_kept.then(Box::default),
         }
     }
 

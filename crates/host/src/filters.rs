@@ -120,6 +120,11 @@ impl WorkerFilter {
 
     /// Its code, if that takes no waiting; else it is to be waited for by [`WorkerFilter::code`].
     pub(crate) fn code_at_once(&self) -> Option<Result<Filter, NoInstance>> {
+        // It is loaded for as long as an instance of it is there, and takes no lock that other workers take.
+        if let Some(instance) = &*self.instance.borrow() {
+            self.loaded.code.note_used();
+            return Some(Ok(instance.code()));
+        }
         let code = self.loaded.code.get_at_once()?;
         Some(code.map_err(|why| self.note_not_ready(&why)))
     }

@@ -213,15 +213,10 @@ impl<S: 'static> Caller<'_, S> {
         &mut self,
         function: &Function<P, R>,
     ) -> Result<Checked<P, R>, CallError> {
-        let typed = self
-            .0
-            .get_module_export(&function.export)
-            .and_then(wasmtime::Extern::into_func)
-            .ok_or(CallError::OtherGuest)?
-            .typed::<P, R>(&self.0)
-            .map_err(CallError::of)?;
+        let checked = Checked::of_caller(function, &mut self.0).ok_or(CallError::OtherGuest)?;
         let functions = &mut self.0.data_mut().functions;
-        Ok(functions.put(function.index, &typed))
+        functions.put(function.index, &checked);
+        Ok(checked)
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     sys::{Checked, Functions},
     ticker::{Running, Timer},
 };
-use wasmtime::{Extern, Memory, Store};
+use wasmtime::{Memory, Store};
 
 /// What host functions have of the stack at least, below what a guest may use of it.
 const HOST_STACK_BYTES: usize = 128 << 10;
@@ -65,7 +65,7 @@ impl<S: 'static> Instance<S> {
             state,
             program: linked.program.number(),
             memory: None,
-            functions: Functions::default(),
+            functions: Functions::new(linked.program.exports()),
             limiter: Limiter::new(
                 limits.memory_bytes,
                 limits.table_elements,
@@ -270,15 +270,11 @@ impl<S: 'static> Body<S> {
         &mut self,
         function: &Function<P, R>,
     ) -> Result<Checked<P, R>, CallError> {
-        let typed = self
-            .instance
-            .get_module_export(&mut self.store, &function.export)
-            .and_then(Extern::into_func)
-            .ok_or(CallError::OtherGuest)?
-            .typed::<P, R>(&self.store)
-            .map_err(CallError::of)?;
+        let checked = Checked::of_instance(function, &self.instance, &mut self.store)
+            .ok_or(CallError::OtherGuest)?;
         let functions = &mut self.store.data_mut().functions;
-        Ok(functions.put(function.index, &typed))
+        functions.put(function.index, &checked);
+        Ok(checked)
     }
 }
 

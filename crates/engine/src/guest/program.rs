@@ -96,6 +96,11 @@ impl Program {
         &self.module
     }
 
+    /// How many there are.
+    pub(super) fn exports(&self) -> usize {
+        self.exports.len()
+    }
+
     pub(super) fn number(&self) -> u64 {
         self.number
     }

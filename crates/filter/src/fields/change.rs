@@ -7,10 +7,13 @@ use super::{
         checked_authority, final_status, other_method, set_request_pseudo, with_path, with_scheme,
     },
     is_host,
+    known::Known,
     names::{Framing, check_trailer, field},
 };
 use crate::{Bounds, abi::Status};
-use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request, response};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request, response,
+};
 
 /// Whether there may be a field of this name. Most that filters take away are not there: among a few, to look at each
 /// costs less than to make a name of the key and to hash it.
@@ -18,6 +21,24 @@ fn may_have(headers: &HeaderMap, key: &[u8]) -> bool {
     const FEW: usize = 16;
     let is_key = |name: &HeaderName| name.as_str().as_bytes().eq_ignore_ascii_case(key);
     headers.keys_len() > FEW || headers.keys().any(is_key)
+}
+
+/// What is kept of what a guest sets.
+pub(crate) struct Written<'a> {
+    pub(crate) bounds: &'a Bounds,
+    /// Bytes of this message.
+    pub(crate) bytes: &'a mut usize,
+    /// `None`: the instance has one request alone, and nothing is set twice.
+    pub(crate) known: Option<&'a mut Known>,
+}
+
+impl Written<'_> {
+    fn field(&mut self, key: &[u8], value: &[u8]) -> Result<(HeaderName, HeaderValue), Status> {
+        match &mut self.known {
+            Some(known) => known.field(key, value),
+            None => field(key, value),
+        }
+    }
 }
 
 /// A message's fields, to be changed.
@@ -51,19 +72,18 @@ impl Change<'_> {
         }
     }
 
-    /// Sets a field. `written` counts the bytes that guests have set of this message.
+    /// Sets a field.
     pub(crate) fn set(
         &mut self,
         key: &[u8],
         value: &[u8],
         mode: Mode,
-        bounds: &Bounds,
-        written: &mut usize,
+        mut written: Written<'_>,
     ) -> Result<(), Status> {
-        let counted = self.count(key, value, mode, bounds, *written)?;
+        let counted = self.count(key, value, mode, written.bounds, *written.bytes)?;
         // What was to be replaced still counts where it stays.
-        if self.put(key, value, mode, bounds)? {
-            *written = counted;
+        if self.put(key, value, mode, &mut written)? {
+            *written.bytes = counted;
         }
         Ok(())
     }
@@ -74,12 +94,12 @@ impl Change<'_> {
         key: &[u8],
         value: &[u8],
         mode: Mode,
-        bounds: &Bounds,
+        written: &mut Written<'_>,
     ) -> Result<bool, Status> {
         if self.set_pseudo(key, value)? {
             return Ok(true);
         }
-        let (name, value) = field(key, value)?;
+        let (name, value) = written.field(key, value)?;
         if let Some(framing) = Framing::of(&name) {
             self.set_framing(framing)?;
             return Ok(false);
@@ -88,7 +108,7 @@ impl Change<'_> {
             check_trailer(&name)?;
         }
         let headers = self.headers();
-        let is_full = headers.len() >= bounds.headers;
+        let is_full = headers.len() >= written.bounds.headers;
         if is_full && (mode == Mode::Add || !headers.contains_key(&name)) {
             return Err(Status::InternalFailure);
         }
@@ -168,13 +188,8 @@ impl Change<'_> {
     }
 
     /// Puts these fields in place of all that there are. Pseudo fields that are not among them stay.
-    pub(crate) fn set_all(
-        &mut self,
-        pairs: &[u8],
-        bounds: &Bounds,
-        written: &mut usize,
-    ) -> Result<(), Status> {
-        let collected = Collected::of(pairs, bounds)?;
+    pub(crate) fn set_all(&mut self, pairs: &[u8], written: Written<'_>) -> Result<(), Status> {
+        let collected = Collected::of(pairs, written.bounds)?;
         if matches!(self, Self::Trailers(_)) {
             collected.headers.keys().try_for_each(check_trailer)?;
         }
@@ -187,7 +202,7 @@ impl Change<'_> {
         for (name, value) in &collected.pseudo {
             staged.set(name, value)?;
         }
-        *written = collected.bytes;
+        *written.bytes = collected.bytes;
         self.replace_fields(collected.headers, keeps_length);
         self.commit(staged, &collected.pseudo)
     }

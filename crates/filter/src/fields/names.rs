@@ -37,8 +37,14 @@ pub(super) fn check_trailer(name: &HeaderName) -> Result<(), Status> {
     }
 }
 
-pub(super) fn field(key: &[u8], value: &[u8]) -> Result<(HeaderName, HeaderValue), Status> {
-    let name = HeaderName::from_bytes(key).map_err(|_| Status::BadArgument)?;
-    let value = HeaderValue::from_bytes(value).map_err(|_| Status::BadArgument)?;
-    Ok((name, value))
+pub(super) fn field(key: &[u8], given: &[u8]) -> Result<(HeaderName, HeaderValue), Status> {
+    Ok((name(key)?, value(given)?))
+}
+
+pub(super) fn name(key: &[u8]) -> Result<HeaderName, Status> {
+    HeaderName::from_bytes(key).map_err(|_| Status::BadArgument)
+}
+
+pub(super) fn value(given: &[u8]) -> Result<HeaderValue, Status> {
+    HeaderValue::from_bytes(given).map_err(|_| Status::BadArgument)
 }

@@ -34,9 +34,7 @@ pub(super) fn set_pairs(caller: &mut Caller<'_, State>, map: u32, at: u32, lengt
     let map = Map::of_number(map)?;
     let (memory, state) = caller.memory_and_state()?;
     let pairs = slice(memory, at, length)?;
-    state.change(map, |fields, bounds, written| {
-        fields.set_all(pairs, bounds, written)
-    })?;
+    state.change(map, |fields, written| fields.set_all(pairs, written))?;
     Ok(())
 }
 
@@ -76,9 +74,7 @@ pub(super) fn set_value(
     let (memory, state) = caller.memory_and_state()?;
     let key = slice(memory, key, key_length)?;
     let value = slice(memory, value, value_length)?;
-    state.change(map, |fields, bounds, written| {
-        fields.set(key, value, mode, bounds, written)
-    })?;
+    state.change(map, |fields, written| fields.set(key, value, mode, written))?;
     Ok(())
 }
 
@@ -91,6 +87,6 @@ pub(super) fn remove_value(
     let map = Map::of_number(map)?;
     let (memory, state) = caller.memory_and_state()?;
     let key = slice(memory, key, key_length)?;
-    state.change(map, |fields, _, _| fields.remove(key))?;
+    state.change(map, |fields, _| fields.remove(key))?;
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use super::{At, CallResponse, State};
 use crate::{
-    Bounds, Exchange, Part,
+    Exchange, Part,
     abi::{Buffer, Map, Status},
-    fields::{Change, View},
+    fields::{Change, View, Written},
 };
 use bytes::{Buf, BytesMut};
 use http::{HeaderMap, header};
@@ -21,12 +21,12 @@ impl State {
         }
     }
 
-    /// The fields of a map, to be changed with the count of bytes that the guest has written to it: while
+    /// The fields of a map, to be changed, and what is kept of what the guest has written to it: while
     /// its callback is under way, and as long as it has the stream wait.
     pub(crate) fn change(
         &mut self,
         map: Map,
-        change: impl FnOnce(&mut Change<'_>, &Bounds, &mut usize) -> Result<(), Status>,
+        change: impl FnOnce(&mut Change<'_>, Written<'_>) -> Result<(), Status>,
     ) -> Result<(), Status> {
         let (part, count) = match map {
             Map::RequestHeaders => (Part::RequestHeaders, 0),
@@ -45,7 +45,12 @@ impl State {
         let exchange = stream.exchange.as_deref_mut().ok_or(Status::BadArgument)?;
         let mut fields = change_exchange(exchange, part).ok_or(Status::BadArgument)?;
         let bounds = &self.loaded.settings.bounds;
-        let changed = change(&mut fields, bounds, &mut stream.written[count]);
+        let written = Written {
+            bounds,
+            bytes: &mut stream.written[count],
+            known: self.known.as_deref_mut(),
+        };
+        let changed = change(&mut fields, written);
         forget_empty_trailers(exchange, part);
         changed
     }

@@ -33,7 +33,7 @@ impl Parts {
         Self(self.0 & !other.0)
     }
 
-    pub(super) const fn has(self, part: Part) -> bool {
+    pub(crate) const fn has(self, part: Part) -> bool {
         self.0 & Self::of(part).0 != 0
     }
 

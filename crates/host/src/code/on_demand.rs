@@ -251,11 +251,16 @@ impl<L: Link> OnDemand<L> {
     }
 
     fn used(&self, code: &L::Linked) -> L::Linked {
+        self.note_used();
+        code.clone()
+    }
+
+    /// It is not the one to go next.
+    pub(crate) fn note_used(&self) {
         // Written to once between two looks: other workers read it.
         if !self.is_used.load(Ordering::Relaxed) {
             self.is_used.store(true, Ordering::Relaxed);
         }
-        code.clone()
     }
 
     /// Loads it from the cache, for whoever found it absent; has it compiled if it is not there.

@@ -7,7 +7,7 @@ use super::{
 use crate::{config::Isolation, metrics::GuestMetrics};
 use palisade_engine::permits::Permit;
 use palisade_filter::{
-    Action, Direction, Exchange, Fault, FaultKind, Instance, LocalResponse, Part, StreamId,
+    Action, Direction, Exchange, Fault, FaultKind, Filter, Instance, LocalResponse, Part, StreamId,
 };
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -83,6 +83,10 @@ impl FilterInstance {
 
     pub(crate) fn is_alive(&self) -> bool {
         self.is_alive.get()
+    }
+
+    pub(super) fn code(&self) -> Filter {
+        self.guest.borrow().filter().clone()
     }
 
     /// Opens a stream with its exchange.

@@ -128,3 +128,23 @@ fn a_turn_that_nobody_wants_any_more_is_the_next_ones() {
         assert!(party.queue.borrow().is_empty());
     });
 }
+
+#[test]
+fn who_has_the_worker_to_himself_is_not_measured() {
+    let quotas = Quotas::default();
+    let main = Party::new(&quotas.of(""));
+    let busy = || {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(1) {}
+    };
+    main.run(false, busy);
+    assert_eq!(main.quota().used_ns(), 0);
+    let other = Party::new(&quotas.of("a"));
+    main.run(false, busy);
+    assert!(main.quota().used_ns() > 0);
+    drop(other);
+    assert!(main.is_alone());
+    let tenant = Party::new(&quotas.of("b"));
+    drop(main);
+    assert!(!tenant.is_alone(), "a tenant's use is told");
+}

@@ -3,9 +3,11 @@
 //! One call serves functions of every type: it takes numbers as compiled code has them. Its machine code is
 //! much longer than what is round it; a copy for each type would push others' out of the processor's cache.
 
+use crate::guest::Function;
 use std::{any::TypeId, marker::PhantomData, mem::MaybeUninit, ptr};
 use wasmtime::{
-    AsContextMut, Func, StoreContextMut, TypedFunc, ValRaw, WasmParams, WasmResults, WasmTy,
+    AsContextMut, Caller, Extern, Func, Instance, StoreContextMut, ValRaw, WasmParams, WasmResults,
+    WasmTy,
 };
 
 /// Numbers that a function takes, or gives, at most.
@@ -132,10 +134,31 @@ pub(in crate::guest) struct Checked<P, R> {
     of: PhantomData<fn(P) -> R>,
 }
 
+/// A [`Function`] was checked against its export's type when its program was asked for it, and the engine finds nothing for an
+/// export of another program: to check the type once more for each instance costs as much as to call it some ten times.
 impl<P: Values, R: Values> Checked<P, R> {
     fn new(function: Func) -> Self {
         let of = PhantomData;
         Self { function, of }
+    }
+
+    /// The instance's function; `None`: it is of another program.
+    pub(in crate::guest) fn of_instance(
+        function: &Function<P, R>,
+        instance: &Instance,
+        store: impl AsContextMut,
+    ) -> Option<Self> {
+        let found = instance.get_module_export(store, &function.export);
+        found.and_then(Extern::into_func).map(Self::new)
+    }
+
+    /// The same of the instance that calls a host function.
+    pub(in crate::guest) fn of_caller<T: 'static>(
+        function: &Function<P, R>,
+        caller: &mut Caller<'_, T>,
+    ) -> Option<Self> {
+        let found = caller.get_module_export(&function.export);
+        found.and_then(Extern::into_func).map(Self::new)
     }
 
     /// Calls it. Panics if it is of another store.
@@ -158,10 +181,14 @@ impl<P: Values, R: Values> Checked<P, R> {
 }
 
 /// Functions of an instance that were looked up, each at its export's index with the type that it was checked for.
-#[derive(Default)]
-pub(in crate::guest) struct Functions(Vec<Option<(TypeId, Func)>>);
+pub(in crate::guest) struct Functions(Box<[Option<(TypeId, Func)>]>);
 
 impl Functions {
+    /// None yet, and room for those of so many exports.
+    pub(in crate::guest) fn new(exports: usize) -> Self {
+        Self(vec![None; exports].into())
+    }
+
     #[inline]
     pub(in crate::guest) fn find<P: Values, R: Values>(
         &self,
@@ -175,14 +202,9 @@ impl Functions {
     pub(in crate::guest) fn put<P: Values, R: Values>(
         &mut self,
         index: usize,
-        typed: &TypedFunc<P, R>,
-    ) -> Checked<P, R> {
-        if self.0.len() <= index {
-            self.0.resize(index + 1, None);
-        }
-        let function = *typed.func();
-        self.0[index] = Some((TypeId::of::<fn(P) -> R>(), function));
-        Checked::new(function)
+        checked: &Checked<P, R>,
+    ) {
+        self.0[index] = Some((TypeId::of::<fn(P) -> R>(), checked.function));
     }
 }
 
