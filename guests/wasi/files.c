@@ -136,6 +136,8 @@ static void flags(void)
 	expect("append", stat.fs_flags, __WASI_FDFLAGS_APPEND);
 	expect("type", stat.fs_filetype, __WASI_FILETYPE_REGULAR_FILE);
 	expect("set", __wasi_fd_fdstat_set_flags(fd, 0), 0);
+	expect("fdstat", __wasi_fd_fdstat_get(fd, &stat), 0);
+	expect("no append", stat.fs_flags, 0);
 	expect("seek", __wasi_fd_seek(fd, 0, __WASI_WHENCE_SET, &at), 0);
 	expect("bytes", put(fd, "THREE"), 5);
 	expect_text(fd, 0, "THREEo");

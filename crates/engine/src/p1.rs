@@ -14,6 +14,8 @@
 //!   renamed onto what, whether a pipe seeks. A program gets the code that the same source, compiled for this
 //!   machine, gets. The one exception is what leads out of a folder: `notcapable`.
 //! - Rights are kept and hold. A read from a file that is open for writing only is `badf`, as natively.
+//! - What a descriptor is, type and flags, the kernel is asked once, unless others have the same open file: wasi-libc asks it of
+//!   the folder before each open.
 //! - A cookie of `fd_readdir` is the kernel's: reading on does not read all that was before anew.
 //! - The listeners that a guest is started with are descriptors from 3 on (sd_listen_fds(3)).
 //! - What reaches out of the guest's memory is `fault`, and ends nothing.
@@ -57,7 +59,6 @@ use crate::{
     resolve::Resolver,
     sys,
 };
-use abi::Rights;
 use palisade_wasm::order::Order;
 use process::Strings;
 use std::{
@@ -172,7 +173,7 @@ impl Context {
     ///
     /// When it may have no more.
     pub fn stream(&mut self, file: OwnedFd) -> Result<(), ContextError> {
-        self.add(Descriptor::new(file, Rights::of_stream(), Rights::NONE))
+        self.add(Descriptor::stream(file))
     }
 
     fn add(&mut self, descriptor: Descriptor) -> Result<(), ContextError> {

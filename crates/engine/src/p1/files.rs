@@ -243,11 +243,9 @@ impl Context {
     ) -> Result {
         memory.check(fdstat, 24)?;
         let descriptor = self.table.get(number)?;
-        let file = descriptor.file();
-        let kind = kind(file)?;
-        let flags = fcntl_getfl(file)?;
+        let (kind, flags) = descriptor.nature(|file| Ok((kind(file)?, fcntl_getfl(file)?)))?;
         let mut base = descriptor.base & !unusable(flags);
-        if kind == abi::DIRECTORY || kind == abi::CHARACTER_DEVICE && isatty(file) {
+        if kind == abi::DIRECTORY || kind == abi::CHARACTER_DEVICE && isatty(descriptor.file()) {
             // How wasi-libc's isatty(3) knows a terminal. In a folder there is nowhere to go.
             base = base & !(Rights::FD_SEEK | Rights::FD_TELL);
         }
@@ -262,7 +260,9 @@ impl Context {
         flags: u32,
     ) -> Result {
         let flags = abi::open_flags(flags).ok_or(Errno::INVALID)?;
-        let file = self.file(number, Rights::FD_FDSTAT_SET_FLAGS)?;
+        let descriptor = self.table.get(number)?;
+        let file = descriptor.with(Rights::FD_FDSTAT_SET_FLAGS)?;
+        descriptor.forget_nature();
         Ok(fcntl_setfl(file, flags)?)
     }
 

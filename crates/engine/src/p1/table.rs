@@ -1,7 +1,11 @@
 //! The guest's descriptors.
 
 use super::{abi::Rights, errno::Errno};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::OFlags;
+use std::{
+    cell::Cell,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 /// Descriptors of a guest without a limit of its own.
 pub(super) const MOST: usize = 65_536;
@@ -16,6 +20,20 @@ pub(super) struct Descriptor {
     pub(super) inheriting: Rights,
     /// What `fd_prestat_get` answers.
     pub(super) prestat: Prestat,
+    /// What the kernel has said of it.
+    nature: Nature,
+}
+
+/// A file's type, and the flags that it is open with.
+pub(super) type TypeAndFlags = (u8, OFlags);
+
+/// Whether the kernel is asked anew what a descriptor is. wasi-libc asks before each open what the folder is.
+#[derive(Debug)]
+enum Nature {
+    /// Others have the same open file, and may set its flags.
+    Shared,
+    /// Opened by this process alone, for one guest: nobody but the guest sets its flags.
+    Own(Cell<Option<TypeAndFlags>>),
 }
 
 /// What a descriptor was given for before the start.
@@ -30,13 +48,22 @@ pub(super) enum Prestat {
 }
 
 impl Descriptor {
-    /// What the guest opened, or a standard stream.
+    /// What was opened for the guest, by this process.
     pub(super) fn new(file: OwnedFd, base: Rights, inheriting: Rights) -> Self {
         Self {
             file,
             base,
             inheriting,
             prestat: Prestat::None,
+            nature: Nature::Own(Cell::new(None)),
+        }
+    }
+
+    /// A standard stream.
+    pub(super) fn stream(file: OwnedFd) -> Self {
+        Self {
+            nature: Nature::Shared,
+            ..Self::new(file, Rights::of_stream(), Rights::NONE)
         }
     }
 
@@ -53,6 +80,7 @@ impl Descriptor {
         let base = Rights::of_socket() | Rights::SOCK_ACCEPT;
         Self {
             prestat: Prestat::Listener,
+            nature: Nature::Shared,
             ..Self::new(file, base, Rights::of_socket())
         }
     }
@@ -71,6 +99,29 @@ impl Descriptor {
             Rights::FD_READDIR => Errno::NOT_DIRECTORY,
             _ => Errno::NOT_CAPABLE,
         })
+    }
+
+    /// What it is, by `ask` where that is not known.
+    pub(super) fn nature(
+        &self,
+        ask: impl FnOnce(BorrowedFd<'_>) -> Result<TypeAndFlags, Errno>,
+    ) -> Result<TypeAndFlags, Errno> {
+        let Nature::Own(known) = &self.nature else {
+            return ask(self.file());
+        };
+        if let Some(known) = known.get() {
+            return Ok(known);
+        }
+        let told = ask(self.file())?;
+        known.set(Some(told));
+        Ok(told)
+    }
+
+    /// Its flags were set.
+    pub(super) fn forget_nature(&self) {
+        if let Nature::Own(known) = &self.nature {
+            known.set(None);
+        }
     }
 
     /// The open file, for what needs no right.
@@ -158,7 +209,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::abi, *};
 
     fn descriptor() -> Descriptor {
         let file = std::fs::File::open("/dev/null").unwrap();
@@ -178,6 +229,39 @@ mod tests {
         assert_eq!(table.insert(descriptor()), Ok(0));
         assert_eq!(table.insert(descriptor()), Ok(1));
         assert_eq!(table.has_room(), Err(Errno::TOO_MANY_FILES));
+    }
+
+    #[test]
+    fn the_kernel_is_asked_once_of_what_nobody_else_has() {
+        let times = |descriptor: &Descriptor, forgets: bool| {
+            let asked = Cell::new(0);
+            for _ in 0..3 {
+                let told = descriptor.nature(|_| {
+                    asked.set(asked.get() + 1);
+                    Ok((abi::DIRECTORY, OFlags::RDONLY))
+                });
+                assert_eq!(told, Ok((abi::DIRECTORY, OFlags::RDONLY)));
+                if forgets {
+                    descriptor.forget_nature();
+                }
+            }
+            asked.get()
+        };
+        assert_eq!(times(&descriptor(), false), 1);
+        assert_eq!(times(&descriptor(), true), 3);
+        let own = Descriptor::folder(descriptor().into_file(), b"/");
+        assert_eq!(times(&own, false), 1);
+        assert_eq!(
+            times(&Descriptor::stream(descriptor().into_file()), false),
+            3
+        );
+        assert_eq!(
+            times(&Descriptor::listener(descriptor().into_file()), false),
+            3
+        );
+        let fails = descriptor();
+        assert!(fails.nature(|_| Err(Errno::FAULT)).is_err());
+        assert_eq!(times(&fails, false), 1, "an error is not kept");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::process::ExitStatusExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, OnceLock},
 };
@@ -29,6 +29,7 @@ pub(crate) struct Run {
     environment: Vec<(OsString, OsString)>,
     stdin: OwnedFd,
     listeners: Vec<OwnedFd>,
+    trace: Option<PathBuf>,
 }
 
 /// How it went.
@@ -97,6 +98,7 @@ impl Run {
             environment: Vec::new(),
             stdin: file_of(b"").into(),
             listeners: Vec::new(),
+            trace: None,
         }
     }
 
@@ -150,6 +152,12 @@ impl Run {
         self
     }
 
+    /// Under strace(1), which writes the worker's calls there.
+    pub(crate) fn traced(mut self, into: &Path) -> Self {
+        self.trace = Some(into.into());
+        self
+    }
+
     /// Runs it to its end.
     pub(crate) fn run(self) -> Outcome {
         self.start().wait()
@@ -171,7 +179,12 @@ impl Run {
                 child_fd,
             })
             .collect();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_palisade-worker"));
+        const WORKER: &str = env!("CARGO_BIN_EXE_palisade-worker");
+        let mut command = Command::new(WORKER);
+        if let Some(trace) = &self.trace {
+            command = Command::new("strace");
+            command.args(["-qq", "-o"]).args([trace, Path::new(WORKER)]);
+        }
         command
             .args(self.order.to_arguments())
             .env_clear()

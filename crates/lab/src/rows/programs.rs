@@ -55,8 +55,7 @@ const WALL: &str = "wall";
 /// In the title of what was compiled by the lab.
 const COMPILED: &str = ", compiled here,";
 /// The title of the table of WebAssembly.
-const SAME_SOURCE: &str =
-    "One source, by clang-19 -O2, as WebAssembly: ms of the native program, and times as much:";
+const SAME_SOURCE: &str = "One source by clang-19: ms of the native program (-O2), times as much as WebAssembly (-O3, SIMD):";
 
 impl Method for Programs {
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
