@@ -12,6 +12,9 @@ pub fn markdown(outcome: &Outcome) -> String {
     if let Some(reason) = &outcome.failed {
         let _ = writeln!(text, "\nFailed: {}", cell(reason));
     }
+    if let Some(floor) = &outcome.floor {
+        let _ = writeln!(text, "\nFloor: {}", cell(floor));
+    }
     for (title, table) in &outcome.tables {
         let _ = write!(text, "\n{}\n\n{}", cell(title), table_lines(table));
     }

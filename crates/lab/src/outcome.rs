@@ -36,6 +36,9 @@ pub struct Outcome {
     pub conditions: Conditions,
     /// The figures, shown: tables with their titles.
     pub tables: Vec<(String, Table)>,
+    /// What the row's floor is, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<String>,
     /// What its chart shows beside the figures.
     pub chart: ChartFacts,
     /// The machine. It is kept once for all rows of a run.
@@ -81,8 +84,7 @@ impl Outcome {
         if let Some(reason) = &self.failed {
             return format!("failed: {reason}");
         }
-        let counted = [Verdict::Pass, Verdict::Unsure, Verdict::Short]
-            .map(|verdict| (self.count(verdict), verdict));
+        let counted = Verdict::ALL.map(|verdict| (self.count(verdict), verdict));
         let told: Vec<_> = counted
             .iter()
             .filter(|(count, _)| *count > 0)
@@ -123,6 +125,9 @@ impl fmt::Display for Outcome {
         match &self.failed {
             Some(reason) => writeln!(formatter, "{}", wrapped("failed:", reason))?,
             None => writeln!(formatter, "{}", self.circumstances(MOST_COLUMNS))?,
+        }
+        if let Some(floor) = self.floor.as_ref().filter(|_| self.failed.is_none()) {
+            writeln!(formatter, "{}", wrapped("floor:", floor))?;
         }
         for (title, table) in &self.tables {
             write!(formatter, "\n{title}\n{table}")?;

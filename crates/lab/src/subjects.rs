@@ -10,6 +10,7 @@ mod bridged;
 mod bubblewrap;
 mod containers;
 mod firejail;
+mod floor;
 mod javascript;
 mod palisade;
 mod pasta;
@@ -18,6 +19,7 @@ mod sandlock;
 mod wasmtime;
 
 pub use bare::Bare;
+pub use floor::FloorProgram;
 pub use palisade::Palisade;
 pub(crate) use palisade::{LIBEXEC, limit_flags, policy_flags};
 pub use peer::{InstalledPeer, PEERS, Peer, find_peers, peer};

@@ -58,6 +58,7 @@ fn options(out: &Path, interrupted: bool) -> Options {
         palisade: palisade(),
         out: out.to_owned(),
         budget: Some(Duration::ZERO),
+        patience: 1,
         peers: Some(peer("bubblewrap").into_iter().collect()),
         extent: Extent::Tiny,
         command_line: vec!["a test".to_owned()],
