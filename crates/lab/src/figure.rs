@@ -266,6 +266,19 @@ impl Figure {
         })
     }
 
+    /// `open 500 files, palisade run: ≤ 1.01 × bare, floor 1.101 (1.100–1.102)`, where the target lies below the floor.
+    pub(crate) fn below_floor(&self) -> Option<String> {
+        let is_below = self.verdict == Some(Verdict::BelowFloor);
+        let (target, floor) = self.target.zip(self.floor).filter(|_| is_below)?;
+        let [value, low, high] = [floor.value, floor.low, floor.high].map(four_figures);
+        Some(format!(
+            "{}, {}: {}, floor {value} ({low}–{high})",
+            self.title(),
+            self.contender.subject,
+            target.in_words(self.unit)
+        ))
+    }
+
     /// The verdict as a cell; empty without a target.
     pub(crate) fn verdict_cell(&self) -> String {
         self.verdict
@@ -303,6 +316,27 @@ impl Target {
             | Self::AtLeastTimesOther(_)
             | Self::AtMostTimesFloor(_)
             | Self::AtMostTimesFloorOrOver(..) => ratio,
+        }
+    }
+
+    /// `≤ 1.01 × bare`, `≤ 12 µs over bare`.
+    fn in_words(self, unit: Unit) -> String {
+        let unit = unit.symbol();
+        match self {
+            Self::AtMost(most) => format!("≤ {most} {unit}"),
+            Self::AtMostOverBare(most) => format!("≤ {most} {unit} over bare"),
+            Self::AtMostTimesBare(most) => format!("≤ {most} × bare"),
+            Self::AtLeastTimesBare(least) => format!("≥ {least} × bare"),
+            Self::AtMostTimesProcess(most) => format!("≤ {most} × the process wall"),
+            Self::AtMostTimesWasmtime(most) => format!("≤ {most} × wasmtime"),
+            Self::AtLeastTimesBridged(least) => format!("≥ {least} × bridged"),
+            Self::AtMostOverOther(most) => format!("≤ {most} {unit} over the other"),
+            Self::AtMostTimesOther(most) => format!("≤ {most} × the other"),
+            Self::AtLeastTimesOther(least) => format!("≥ {least} × the other"),
+            Self::AtMostTimesFloor(most) => format!("≤ {most} × floor"),
+            Self::AtMostTimesFloorOrOver(most, over) => {
+                format!("≤ {most} × floor or {over} {unit} over it")
+            }
         }
     }
 
@@ -453,9 +487,18 @@ mod tests {
         ] {
             let figure = beside_floor(ours, floor);
             assert_eq!(figure.verdict, Some(expected), "{ours:?} {floor:?}");
+            let is_told = figure.below_floor().is_some();
+            assert_eq!(is_told, expected == Verdict::BelowFloor);
             let reached = figure.floor.map(|floor| floor.value);
             assert!((reached.unwrap() - floor[4] / 100.0).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn what_is_below_the_floor_is_told_with_both_figures() {
+        let told = beside_floor([115.0; 5], [120.0; 5]).below_floor();
+        let expected = "true, palisade: ≤ 1.1 × bare, floor 1.200 (1.200–1.200)";
+        assert_eq!(told.as_deref(), Some(expected));
     }
 
     #[test]

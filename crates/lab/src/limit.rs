@@ -12,7 +12,7 @@ use rustix::{
 use std::{
     collections::BTreeSet,
     fs, process,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread,
     time::Duration,
 };
@@ -37,11 +37,17 @@ pub(crate) fn within<T>(
 ) -> anyhow::Result<T> {
     let starter = gettid();
     let before = children_of(starter);
-    let is_over = Over::default();
+    let (is_ready, ready) = mpsc::channel();
+    let (is_over, over) = mpsc::channel();
     let (result, was_ended) = thread::scope(|scope| {
-        let watcher = scope.spawn(|| is_over.watch(limit, starter, &before));
+        let watcher = scope.spawn(|| {
+            let _ = is_ready.send(());
+            watch(limit, starter, &before, over)
+        });
+        // It sleeps when the run begins.
+        let _ = ready.recv();
         let result = run();
-        is_over.tell();
+        drop::<Sender<()>>(is_over);
         (result, watcher.join())
     });
     match limit.filter(|_| was_ended.unwrap_or(false)) {
@@ -50,54 +56,27 @@ pub(crate) fn within<T>(
     }
 }
 
-/// Whether a run is over.
-#[derive(Default)]
-struct Over {
-    is_it: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Over {
-    fn tell(&self) {
-        *self.lock() = true;
-        self.changed.notify_one();
+/// Waits until nobody can say any more that the run is over; whether it had to be ended.
+fn watch(
+    limit: Option<Duration>,
+    starter: Pid,
+    before: &BTreeSet<u32>,
+    over: Receiver<()>,
+) -> bool {
+    let is_over_within = |time| over.recv_timeout(time) != Err(RecvTimeoutError::Timeout);
+    let Some(limit) = limit else {
+        let _ = over.recv();
+        return false;
+    };
+    if is_over_within(limit) {
+        return false;
     }
-
-    /// Waits for the run; whether it had to be ended.
-    fn watch(&self, limit: Option<Duration>, starter: Pid, before: &BTreeSet<u32>) -> bool {
-        let Some(limit) = limit else {
-            drop(self.wait(None));
-            return false;
-        };
-        if *self.wait(Some(limit)) {
-            return false;
+    // The run may start something again before it gives up.
+    loop {
+        end_all(&(&children_of(starter) - before));
+        if is_over_within(PAUSE) {
+            return true;
         }
-        // The run may start something again before it gives up.
-        loop {
-            end_all(&(&children_of(starter) - before));
-            if *self.wait(Some(PAUSE)) {
-                return true;
-            }
-        }
-    }
-
-    fn wait(&self, time: Option<Duration>) -> MutexGuard<'_, bool> {
-        let (guard, goes_on) = (self.lock(), |is_over: &mut bool| !*is_over);
-        match time {
-            None => self.changed.wait_while(guard, goes_on),
-            Some(time) => {
-                let waited = self.changed.wait_timeout_while(guard, time, goes_on);
-                waited.map(|(guard, _)| guard).map_err(|poisoned| {
-                    let (guard, _) = poisoned.into_inner();
-                    PoisonError::new(guard)
-                })
-            }
-        }
-        .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_it.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

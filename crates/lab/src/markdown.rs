@@ -18,8 +18,12 @@ pub fn markdown(outcome: &Outcome) -> String {
     for (title, table) in &outcome.tables {
         let _ = write!(text, "\n{}\n\n{}", cell(title), table_lines(table));
     }
-    if !outcome.warnings.is_empty() {
+    let below = outcome.below_floor();
+    if !outcome.warnings.is_empty() || below.is_some() {
         text.push('\n');
+    }
+    if let Some(below) = below {
+        let _ = writeln!(text, "- below the floor: {}", cell(&below));
     }
     for warning in &outcome.warnings {
         let _ = writeln!(text, "- warning: {}", cell(&warning.text));

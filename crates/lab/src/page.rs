@@ -188,6 +188,9 @@ fn row_section(row: &KeptRow, common: &[&str]) -> Markup {
             @for (title, table) in &outcome.tables {
                 (table_of(title, table))
             }
+            @if let Some(below) = outcome.below_floor() {
+                p.circumstances { "Below the floor: " (below) }
+            }
             (warnings(&own))
             @if !outcome.figures.is_empty() {
                 details {
