@@ -51,6 +51,9 @@ fn main() {
         "replies",
         "mono",
         "listens",
+        "floor-filter",
+        "floor-start",
+        "floor-notify",
     ] {
         compile(&sources.join(program).with_extension("c"), &[]);
     }

@@ -4,6 +4,7 @@ use crate::{
     Warning,
     conditions::Moment,
     environment::Environment,
+    figure::Verdict,
     folder::{RowFolder, RunFolder},
     measure::{Executor, Observer, measure},
     outcome::{Doubt, Outcome},
@@ -32,6 +33,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Time for each row; `None` takes what the row needs for narrow intervals on a quiet machine.
     pub budget: Option<Duration>,
+    /// So many times that long a row may go on while a target of its is undecided.
+    pub patience: u32,
     /// Who to compare with, where installed; `None` is everybody the lab knows, and bubblewrap, wasmtime
     /// and bridged alone in rows that take long.
     pub peers: Option<Vec<&'static Peer>>,
@@ -129,18 +132,22 @@ struct Place<'a> {
     number: usize,
     rows: usize,
     budget: Duration,
+    /// The same where a target is undecided.
+    patience: Duration,
     began_after: Duration,
     budget_in_all: Duration,
 }
 
 impl<'a> Place<'a> {
     fn of(rows: &[&'a Row], index: usize, elapsed: Duration, options: &Options) -> Self {
-        let ahead = rows[index..].iter().map(|row| budget_of(row, options));
+        let patience = |row| budget_of(row, options) * options.patience;
+        let ahead = rows[index..].iter().map(|row| patience(row));
         Self {
             row: rows[index],
             number: index + 1,
             rows: rows.len(),
             budget: budget_of(rows[index], options),
+            patience: patience(rows[index]),
             began_after: elapsed,
             budget_in_all: elapsed + ahead.sum::<Duration>(),
         }
@@ -177,6 +184,7 @@ fn bench_row(
         row: place.row.name.to_owned(),
         about: place.row.about.to_owned(),
         chart: rows::chart_facts(place.row.name),
+        floor: Some(place.row.method.floor().to_string()),
         environment: environment.clone(),
         folder: folder.path().to_owned(),
         ..measured.unwrap_or_else(failed)
@@ -201,6 +209,7 @@ fn measure_row(
     };
     let mut prepared = place.row.method.prepare(tools, place.budget)?;
     prepared.schedule.budget = place.budget;
+    prepared.schedule.patience = place.patience;
     warnings.append(&mut prepared.warnings);
     let pin = prepared.pinned.then(Pin::to_last_processor).transpose()?;
     let pinned_to = pin.as_ref().map(|(_, processor)| *processor);
@@ -226,6 +235,13 @@ fn measure_row(
     })
 }
 
+/// Whether more rounds may decide a target.
+fn is_undecided(row: &Row, samples: &Samples) -> bool {
+    let (figures, _) = row.method.present(samples);
+    let mut verdicts = figures.iter().filter_map(|figure| figure.verdict);
+    verdicts.any(|verdict| verdict == Verdict::Unsure)
+}
+
 /// Measures by the schedule; gives the time it took and who was left out too. The workload's files are gone afterwards.
 fn take_samples(
     place: &Place<'_>,
@@ -237,8 +253,9 @@ fn take_samples(
         folder: Some(folder),
         interrupted: &options.interrupted,
         tell: &|round, elapsed, is_last| tell(place, options, round, elapsed, is_last),
+        undecided: &|samples| is_undecided(place.row, samples),
     };
-    let mut trials = Trials::new(prepared.trials);
+    let mut trials = Trials::new(prepared.trials, prepared.limits);
     let samples = measure(&mut trials, &prepared.schedule, &mut watcher);
     let took = trials.elapsed();
     (watcher.tell)(samples.as_ref().map_or(0, Samples::rounds), took, true);
@@ -267,6 +284,8 @@ pub(crate) struct Watcher<'a> {
     pub(crate) interrupted: &'a AtomicBool,
     /// Takes the round, the time since the measuring began, and whether it is over.
     pub(crate) tell: &'a dyn Fn(usize, Duration, bool),
+    /// Whether samples leave a target undecided.
+    pub(crate) undecided: &'a dyn Fn(&Samples) -> bool,
 }
 
 fn tell(place: &Place<'_>, options: &Options, round: usize, elapsed: Duration, is_last: bool) {
@@ -274,7 +293,7 @@ fn tell(place: &Place<'_>, options: &Options, round: usize, elapsed: Duration, i
         row: place.row.name,
         round,
         elapsed,
-        budget: place.budget,
+        budget: place.patience,
         is_last,
         number: place.number,
         rows: place.rows,
@@ -296,6 +315,10 @@ impl Observer for Watcher<'_> {
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
+
+    fn is_undecided(&self, samples: &Samples) -> bool {
+        (self.undecided)(samples)
+    }
 }
 
 #[cfg(test)]
@@ -307,6 +330,7 @@ mod tests {
             palisade: PathBuf::new(),
             out: PathBuf::new(),
             budget,
+            patience: 1,
             peers: None,
             extent,
             command_line: Vec::new(),
@@ -342,5 +366,12 @@ mod tests {
         let last = at(2, 70);
         assert_eq!(last.budget_in_all.as_secs(), 130);
         assert_eq!((last.number, last.rows), (3, 3));
+        let patient = Options {
+            patience: 10,
+            ..options(None, Extent::Full)
+        };
+        let start = Place::of(&rows[..1], 0, Duration::ZERO, &patient);
+        let seconds = [start.budget, start.patience, start.budget_in_all];
+        assert_eq!(seconds.map(|time| time.as_secs()), [20, 200, 200]);
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     sample::Samples,
     subjects::{PEERS, Palisade, Peer, find_peers, is_wasm},
     table::Table,
-    trial::Trials,
+    trial::{Limits, Trials},
     warning::{self, Warning},
     workloads::Workloads,
 };
@@ -216,6 +216,7 @@ fn schedule(options: &Options, contenders: &Contenders) -> Schedule {
         least_rounds: options.rounds.unwrap_or(LEAST_ROUNDS),
         most_rounds: options.rounds.unwrap_or(MOST_ROUNDS),
         budget: options.budget.unwrap_or(unasked),
+        patience: options.budget.unwrap_or(unasked),
         relative_width: 0.02,
         watched: watched.unwrap_or_default(),
     }
@@ -233,8 +234,9 @@ fn take_samples(
         folder,
         interrupted: &options.interrupted,
         tell: &|round, elapsed, is_last| tell(options, round, elapsed, budget, is_last),
+        undecided: &|_| false,
     };
-    let mut trials = Trials::new(contenders.trials);
+    let mut trials = Trials::new(contenders.trials, Limits::default());
     let samples = measure(&mut trials, schedule, &mut watcher);
     let took = trials.elapsed();
     (watcher.tell)(samples.as_ref().map_or(0, Samples::rounds), took, true);
@@ -334,6 +336,7 @@ mod tests {
             least_rounds: 2,
             most_rounds,
             budget,
+            patience: budget,
             relative_width: 0.02,
             watched: Vec::new(),
         };

@@ -36,6 +36,9 @@ pub struct Figure {
     pub difference: Option<Estimate>,
     /// What palisade promises.
     pub target: Option<Target>,
+    /// What the row's floor reaches of that, where there is a floor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Estimate>,
     /// Whether it holds.
     pub verdict: Option<Verdict>,
 }
@@ -64,6 +67,10 @@ pub enum Target {
     AtMostTimesOther(f64),
     /// At least this many times as much as whom it is compared with, of a rate.
     AtLeastTimesOther(f64),
+    /// At most this many times as much as the floor.
+    AtMostTimesFloor(f64),
+    /// The same, or this much more than the floor in the measure's unit, whichever is more.
+    AtMostTimesFloorOrOver(f64, f64),
 }
 
 /// Whether a target is reached, from good to bad.
@@ -74,6 +81,8 @@ pub enum Verdict {
     Pass,
     /// The interval holds it: more rounds or a quieter machine would tell.
     Unsure,
+    /// It is not reached, and the row's floor does not reach it: the floor's whole interval is beyond it.
+    BelowFloor,
     /// The whole interval is beyond it.
     Short,
 }
@@ -102,19 +111,18 @@ impl Figure {
     ) -> Self {
         let ratio = baseline.map(|baseline| estimate_ratio(series, baseline));
         let difference = baseline.map(|baseline| estimate_difference(series, baseline));
-        let judged = target.and_then(|target| match target {
-            Target::AtMost(_) => Some(estimate_median(series)),
-            Target::AtMostOverBare(_) | Target::AtMostOverOther(_) => difference,
-            Target::AtMostTimesBare(_)
-            | Target::AtMostTimesProcess(_)
-            | Target::AtMostTimesWasmtime(_)
-            | Target::AtMostTimesOther(_)
-            | Target::AtLeastTimesBare(_)
-            | Target::AtLeastTimesBridged(_)
-            | Target::AtLeastTimesOther(_) => ratio,
+        let verdict = target.and_then(|target| match target {
+            Target::AtMostTimesFloorOrOver(most, most_over) => {
+                let (ratio, over) = (ratio?, difference?);
+                let is_within = ratio.high <= most || over.high <= most_over;
+                let is_beyond = ratio.low > most && over.low > most_over;
+                Some(Verdict::of(is_within, is_beyond, series.len()))
+            }
+            _ => {
+                let judged = target.judged(series, ratio, difference)?;
+                Some(target.verdict(&judged, series.len()))
+            }
         });
-        let verdict = target.zip(judged);
-        let verdict = verdict.map(|(target, judged)| target.verdict(&judged, series.len()));
         Self {
             contender: contender.clone(),
             measure: measure.to_owned(),
@@ -125,8 +133,63 @@ impl Figure {
             ratio,
             difference,
             target,
+            floor: None,
             verdict,
         }
+    }
+
+    /// A measure of `contender` beside the floor's, judged by `target`.
+    pub fn to_floor(
+        samples: &Samples,
+        contender: &Contender,
+        floor: &Contender,
+        (measure, unit): (&str, Unit),
+        target: Option<Target>,
+    ) -> Self {
+        Self {
+            measure: format!("{measure}{TO_FLOOR}"),
+            // It is the other figure's; only what it is compared with is another one.
+            summary: None,
+            ..Self::of(samples, contender, Some(floor), (measure, unit), target)
+        }
+        .against(FLOOR)
+    }
+
+    /// The same figure, its target judged beside what the floor reaches of it, compared with the same baseline.
+    pub fn beside_floor(
+        self,
+        samples: &Samples,
+        floor: &Contender,
+        baseline: Option<&Contender>,
+    ) -> Self {
+        let series = samples.series(floor, &self.measure);
+        let Some(target) = self.target.filter(|_| !series.is_empty()) else {
+            return self;
+        };
+        let baseline = baseline.map(|baseline| samples.series(baseline, &self.measure));
+        let measure = (self.measure.as_str(), self.unit);
+        let theirs = Self::of_series(floor, measure, &series, baseline.as_deref(), Some(target));
+        let reached = target.judged(&series, theirs.ratio, theirs.difference);
+        self.beside(reached, theirs.verdict)
+    }
+
+    /// The same of a mean of ratios: the floor's mean was judged by the same target.
+    pub fn beside_mean(self, floor: &Self) -> Self {
+        self.beside(floor.ratio, floor.verdict)
+    }
+
+    fn beside(self, reached: Option<Estimate>, theirs: Option<Verdict>) -> Self {
+        let judge = |verdict: Verdict| theirs.map_or(verdict, |theirs| verdict.beside(theirs));
+        Self {
+            floor: reached,
+            verdict: self.verdict.map(judge),
+            ..self
+        }
+    }
+
+    /// Whether it is compared with the row's floor.
+    pub fn is_to_floor(&self) -> bool {
+        self.measure.ends_with(TO_FLOOR)
     }
 
     /// The geometric mean of a contender's ratios over several measures.
@@ -166,6 +229,7 @@ impl Figure {
             ratio: Some(ratio),
             difference: None,
             target,
+            floor: None,
             verdict: target.map(|target| target.verdict(&ratio, rounds)),
         }
     }
@@ -202,12 +266,30 @@ impl Figure {
         })
     }
 
+    /// `open 500 files, palisade run: ≤ 1.01 × bare, floor 1.101 (1.100–1.102)`, where the target lies below the floor.
+    pub(crate) fn below_floor(&self) -> Option<String> {
+        let is_below = self.verdict == Some(Verdict::BelowFloor);
+        let (target, floor) = self.target.zip(self.floor).filter(|_| is_below)?;
+        let [value, low, high] = [floor.value, floor.low, floor.high].map(four_figures);
+        Some(format!(
+            "{}, {}: {}, floor {value} ({low}–{high})",
+            self.title(),
+            self.contender.subject,
+            target.in_words(self.unit)
+        ))
+    }
+
     /// The verdict as a cell; empty without a target.
     pub(crate) fn verdict_cell(&self) -> String {
         self.verdict
-            .map_or_else(String::new, |verdict| verdict.to_string())
+            .map_or_else(String::new, |verdict| verdict.word().to_owned())
     }
 }
+
+/// The subject that is a row's floor.
+pub(crate) const FLOOR: &str = "floor";
+/// After what was measured, where it is compared with the floor.
+pub(crate) const TO_FLOOR: &str = " to floor";
 
 /// Whether a subject is palisade in one of its forms.
 pub(crate) fn is_ours(subject: &str) -> bool {
@@ -215,6 +297,49 @@ pub(crate) fn is_ours(subject: &str) -> bool {
 }
 
 impl Target {
+    /// What of a figure it is about; none of it alone where there are two.
+    fn judged(
+        self,
+        series: &[f64],
+        ratio: Option<Estimate>,
+        difference: Option<Estimate>,
+    ) -> Option<Estimate> {
+        match self {
+            Self::AtMost(_) => Some(estimate_median(series)),
+            Self::AtMostOverBare(_) | Self::AtMostOverOther(_) => difference,
+            Self::AtMostTimesBare(_)
+            | Self::AtMostTimesProcess(_)
+            | Self::AtMostTimesWasmtime(_)
+            | Self::AtMostTimesOther(_)
+            | Self::AtLeastTimesBare(_)
+            | Self::AtLeastTimesBridged(_)
+            | Self::AtLeastTimesOther(_)
+            | Self::AtMostTimesFloor(_)
+            | Self::AtMostTimesFloorOrOver(..) => ratio,
+        }
+    }
+
+    /// `≤ 1.01 × bare`, `≤ 12 µs over bare`.
+    fn in_words(self, unit: Unit) -> String {
+        let unit = unit.symbol();
+        match self {
+            Self::AtMost(most) => format!("≤ {most} {unit}"),
+            Self::AtMostOverBare(most) => format!("≤ {most} {unit} over bare"),
+            Self::AtMostTimesBare(most) => format!("≤ {most} × bare"),
+            Self::AtLeastTimesBare(least) => format!("≥ {least} × bare"),
+            Self::AtMostTimesProcess(most) => format!("≤ {most} × the process wall"),
+            Self::AtMostTimesWasmtime(most) => format!("≤ {most} × wasmtime"),
+            Self::AtLeastTimesBridged(least) => format!("≥ {least} × bridged"),
+            Self::AtMostOverOther(most) => format!("≤ {most} {unit} over the other"),
+            Self::AtMostTimesOther(most) => format!("≤ {most} × the other"),
+            Self::AtLeastTimesOther(least) => format!("≥ {least} × the other"),
+            Self::AtMostTimesFloor(most) => format!("≤ {most} × floor"),
+            Self::AtMostTimesFloorOrOver(most, over) => {
+                format!("≤ {most} × floor or {over} {unit} over it")
+            }
+        }
+    }
+
     /// Whether an estimate of so many rounds reaches it.
     fn verdict(self, estimate: &Estimate, rounds: usize) -> Verdict {
         let (is_within, is_beyond) = match self {
@@ -224,7 +349,9 @@ impl Target {
             | Self::AtMostTimesProcess(most)
             | Self::AtMostTimesWasmtime(most)
             | Self::AtMostOverOther(most)
-            | Self::AtMostTimesOther(most) => (estimate.high <= most, estimate.low > most),
+            | Self::AtMostTimesOther(most)
+            | Self::AtMostTimesFloor(most)
+            | Self::AtMostTimesFloorOrOver(most, _) => (estimate.high <= most, estimate.low > most),
             Self::AtLeastTimesBare(least)
             | Self::AtLeastTimesBridged(least)
             | Self::AtLeastTimesOther(least) => (estimate.low >= least, estimate.high < least),
@@ -234,6 +361,29 @@ impl Target {
 }
 
 impl Verdict {
+    /// All of them, from good to bad.
+    pub const ALL: [Self; 4] = [Self::Pass, Self::Unsure, Self::BelowFloor, Self::Short];
+
+    /// In a cell: one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Unsure => "unsure",
+            Self::BelowFloor => "floor",
+            Self::Short => "short",
+        }
+    }
+
+    /// The same beside how the floor does by the same target. What the floor may or may not reach is decided for
+    /// nobody who does not reach it.
+    fn beside(self, floor: Self) -> Self {
+        match (self, floor) {
+            (Self::Pass, _) | (_, Self::Pass) => self,
+            (_, Self::Short) => Self::BelowFloor,
+            (_, Self::Unsure | Self::BelowFloor) => Self::Unsure,
+        }
+    }
+
     /// Of so few rounds that chance alone may put all of them on one side, nothing can be said: an
     /// interval cannot be wider than what was seen.
     fn of(is_within: bool, is_beyond: bool, rounds: usize) -> Self {
@@ -253,9 +403,8 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Pass => "pass",
-            Self::Short => "short",
-            Self::Unsure => "unsure",
+            Self::BelowFloor => "below the floor",
+            verdict => verdict.word(),
         })
     }
 }
@@ -294,9 +443,96 @@ mod tests {
             (Target::AtMostOverOther(299.0), Verdict::Short),
             (Target::AtMostTimesOther(1.75), Verdict::Pass),
             (Target::AtLeastTimesOther(1.8), Verdict::Short),
+            (Target::AtMostTimesFloor(1.75), Verdict::Pass),
+            (Target::AtMostTimesFloor(1.7), Verdict::Short),
+            (Target::AtMostTimesFloorOrOver(1.75, 0.0), Verdict::Pass),
+            (Target::AtMostTimesFloorOrOver(1.0, 300.0), Verdict::Pass),
+            (Target::AtMostTimesFloorOrOver(1.7, 299.0), Verdict::Short),
         ] {
             assert_eq!(verdict(&bare, &ours, target), Some(expected), "{target:?}");
         }
+    }
+
+    /// Of bare, ours and the floor: how ours does by `≤ 1.1 × bare`.
+    fn beside_floor(ours: [f64; 5], floor: [f64; 5]) -> Figure {
+        let contenders = ["bare", "palisade", FLOOR].map(|one| Contender::new("true", one));
+        let mut samples = Samples::new(contenders.to_vec());
+        for round in 0..5 {
+            let values = [100.0, ours[round], floor[round]];
+            let reading = |value_us| vec![crate::sample::Reading::one_us("wall", value_us)];
+            samples.push_round(values.map(reading).to_vec());
+        }
+        let [bare, ours, floor] = contenders;
+        let measure = ("wall", Unit::Microseconds);
+        let target = Some(Target::AtMostTimesBare(1.1));
+        Figure::of(&samples, &ours, Some(&bare), measure, target).beside_floor(
+            &samples,
+            &floor,
+            Some(&bare),
+        )
+    }
+
+    #[test]
+    fn a_target_that_the_floor_misses_is_below_it() {
+        const WITHIN: [f64; 5] = [105.0; 5];
+        const BEYOND: [f64; 5] = [115.0; 5];
+        const AROUND: [f64; 5] = [105.0, 115.0, 105.0, 115.0, 110.0];
+        for (ours, floor, expected) in [
+            (WITHIN, BEYOND, Verdict::Pass),
+            (BEYOND, BEYOND, Verdict::BelowFloor),
+            (AROUND, BEYOND, Verdict::BelowFloor),
+            (BEYOND, WITHIN, Verdict::Short),
+            (AROUND, WITHIN, Verdict::Unsure),
+            (BEYOND, AROUND, Verdict::Unsure),
+        ] {
+            let figure = beside_floor(ours, floor);
+            assert_eq!(figure.verdict, Some(expected), "{ours:?} {floor:?}");
+            let is_told = figure.below_floor().is_some();
+            assert_eq!(is_told, expected == Verdict::BelowFloor);
+            let reached = figure.floor.map(|floor| floor.value);
+            assert!((reached.unwrap() - floor[4] / 100.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn what_is_below_the_floor_is_told_with_both_figures() {
+        let told = beside_floor([115.0; 5], [120.0; 5]).below_floor();
+        let expected = "true, palisade: ≤ 1.1 × bare, floor 1.200 (1.200–1.200)";
+        assert_eq!(told.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn without_a_floor_there_is_no_word_of_it() {
+        let (samples, [bare, ours]) = Samples::of_two("palisade", &[100.0; 5], &[115.0; 5]);
+        let measure = ("wall", Unit::Microseconds);
+        let target = Some(Target::AtMostTimesBare(1.1));
+        let figure = Figure::of(&samples, &ours, Some(&bare), measure, target);
+        let floor = Contender::new("true", FLOOR);
+        let beside = figure.clone().beside_floor(&samples, &floor, Some(&bare));
+        assert_eq!((beside.verdict, beside.floor), (Some(Verdict::Short), None));
+        let text = serde_json::to_string(&figure).unwrap();
+        assert!(!text.contains("floor"), "{text}");
+    }
+
+    #[test]
+    fn a_figure_to_the_floor_is_its_own() {
+        let (samples, [floor, ours]) = Samples::of_two("palisade", &[50.0; 5], &[54.0; 5]);
+        let to_floor = |most, over| {
+            let target = Some(Target::AtMostTimesFloorOrOver(most, over));
+            Figure::to_floor(&samples, &ours, &floor, ("wall", Unit::Nanoseconds), target)
+        };
+        let figure = to_floor(1.02, 5.0);
+        assert_eq!(
+            figure.verdict,
+            Some(Verdict::Pass),
+            "4 ns more are within 5"
+        );
+        assert_eq!(to_floor(1.02, 3.0).verdict, Some(Verdict::Short));
+        assert!(figure.is_to_floor() && figure.summary.is_none());
+        assert_eq!(
+            (figure.measure.as_str(), figure.against.as_deref()),
+            ("wall to floor", Some(FLOOR))
+        );
     }
 
     #[test]

@@ -10,7 +10,9 @@
 //!
 //! - The contenders of a row take turns, A B B A, so that whatever drifts on the machine drifts
 //!   for all of them ([`order`]).
-//! - Rounds go on until the intervals are narrow or the time is up ([`measure`]).
+//! - Rounds go on until every target is decided and the intervals are narrow, or the time is up ([`measure`]).
+//! - The least that the kernel charges for a row stands beside it ([`floor`]). A peer that hangs is left out after
+//!   seconds.
 //! - A figure is a median with percentiles; a comparison is a ratio or difference of medians with a
 //!   95 % interval, by bootstrap over whole rounds ([`statistics`]). Nothing is subtracted or
 //!   dropped: the cost of starting a process is in every start, ours and theirs.
@@ -36,10 +38,12 @@ mod date;
 pub mod distinct;
 pub mod environment;
 pub mod figure;
+pub mod floor;
 pub mod folder;
 pub mod jvm;
 pub mod kept;
 pub mod library;
+mod limit;
 pub mod markdown;
 pub mod measure;
 pub mod memory;

@@ -12,11 +12,18 @@ pub fn markdown(outcome: &Outcome) -> String {
     if let Some(reason) = &outcome.failed {
         let _ = writeln!(text, "\nFailed: {}", cell(reason));
     }
+    if let Some(floor) = &outcome.floor {
+        let _ = writeln!(text, "\nFloor: {}", cell(floor));
+    }
     for (title, table) in &outcome.tables {
         let _ = write!(text, "\n{}\n\n{}", cell(title), table_lines(table));
     }
-    if !outcome.warnings.is_empty() {
+    let below = outcome.below_floor();
+    if !outcome.warnings.is_empty() || below.is_some() {
         text.push('\n');
+    }
+    if let Some(below) = below {
+        let _ = writeln!(text, "- below the floor: {}", cell(&below));
     }
     for warning in &outcome.warnings {
         let _ = writeln!(text, "- warning: {}", cell(&warning.text));

@@ -37,6 +37,11 @@ pub trait Observer {
 
     /// Whether to stop now, and keep what was measured.
     fn is_interrupted(&self) -> bool;
+
+    /// Whether these samples leave a target undecided that more of them may decide.
+    fn is_undecided(&self, _samples: &Samples) -> bool {
+        false
+    }
 }
 
 /// When to stop.
@@ -48,8 +53,10 @@ pub struct Schedule {
     pub least_rounds: usize,
     /// No more rounds than these.
     pub most_rounds: usize,
-    /// No new round after this; two rounds there are always.
+    /// No new round after this, where every target is decided; two rounds there are always.
     pub budget: Duration,
+    /// No new round after this in any case.
+    pub patience: Duration,
     /// Narrow enough: the width of the intervals, as a part of the ratio.
     pub relative_width: f64,
     /// The ratios that must be that narrow.
@@ -87,20 +94,13 @@ pub fn measure(
             break;
         }
     }
-    let mut next_look = schedule.least_rounds.max(FEWEST_ROUNDS);
-    while goes_on(executor.elapsed(), &samples, schedule) {
+    let mut looks = Looks::new(schedule);
+    while looks.goes_on(executor.elapsed(), &samples, schedule, observer) {
         let number = samples.rounds();
         let Some(round) = next_round(executor, &mut samples, (number, false), observer)? else {
             break;
         };
         samples.push_round(round);
-        if samples.rounds() == next_look {
-            if is_certain(&samples, schedule) {
-                break;
-            }
-            // The intervals take a while to compute: look again when they can have changed.
-            next_look += next_look.div_ceil(4);
-        }
     }
     anyhow::ensure!(
         samples.rounds() > 0,
@@ -109,9 +109,45 @@ pub fn measure(
     Ok(samples)
 }
 
-fn goes_on(elapsed: Duration, samples: &Samples, schedule: &Schedule) -> bool {
-    let rounds = samples.rounds();
-    rounds < FEWEST_ROUNDS || (rounds < schedule.most_rounds && elapsed < schedule.budget)
+/// When to look at the figures.
+struct Looks {
+    /// After so many rounds: figures take a while to compute, and must have had a chance to change.
+    next: usize,
+    /// There was a look since the budget was used up.
+    is_over_budget: bool,
+}
+
+impl Looks {
+    fn new(schedule: &Schedule) -> Self {
+        Self {
+            next: schedule.least_rounds.max(FEWEST_ROUNDS),
+            is_over_budget: false,
+        }
+    }
+
+    /// Until every target is decided and the intervals are narrow, or the time is up.
+    fn goes_on(
+        &mut self,
+        elapsed: Duration,
+        samples: &Samples,
+        schedule: &Schedule,
+        observer: &dyn Observer,
+    ) -> bool {
+        let rounds = samples.rounds();
+        if rounds < FEWEST_ROUNDS {
+            return true;
+        }
+        if rounds >= schedule.most_rounds || elapsed >= schedule.patience.max(schedule.budget) {
+            return false;
+        }
+        let is_over_budget = elapsed >= schedule.budget;
+        if rounds < self.next && is_over_budget == self.is_over_budget {
+            return true;
+        }
+        self.next = self.next.max(rounds + rounds.div_ceil(4));
+        self.is_over_budget = is_over_budget;
+        observer.is_undecided(samples) || (!is_over_budget && !is_certain(samples, schedule))
+    }
 }
 
 /// A round without those who fail in it; `None` if it was interrupted.

@@ -34,7 +34,18 @@ pub struct Held {
 ///
 /// When `/proc` does not tell what one of them holds.
 pub fn tree_of(root: u32) -> anyhow::Result<Vec<Process>> {
-    let parents = parents()?;
+    descendants(root, &parents()?)
+        .into_iter()
+        .filter(|one| {
+            let status = text(*one, "status").unwrap_or_default();
+            !has_ended(&status)
+        })
+        .map(process)
+        .collect()
+}
+
+/// A process and all its descendants, parents first, of these pairs of process and parent.
+pub(crate) fn descendants(root: u32, parents: &[(u32, u32)]) -> Vec<u32> {
     let mut tree = vec![root];
     let mut next = 0;
     while let Some(&parent) = tree.get(next) {
@@ -42,13 +53,7 @@ pub fn tree_of(root: u32) -> anyhow::Result<Vec<Process>> {
         tree.extend(children.map(|(child, _)| *child));
         next += 1;
     }
-    tree.into_iter()
-        .filter(|one| {
-            let status = text(*one, "status").unwrap_or_default();
-            !has_ended(&status)
-        })
-        .map(process)
-        .collect()
+    tree
 }
 
 /// Whether it only waits to be waited for and holds nothing any more, or was killed and only waits for a processor to
@@ -72,7 +77,7 @@ fn process(process: u32) -> anyhow::Result<Process> {
 }
 
 /// Each process there is, and its parent.
-fn parents() -> anyhow::Result<Vec<(u32, u32)>> {
+pub(crate) fn parents() -> anyhow::Result<Vec<(u32, u32)>> {
     let entries = fs::read_dir("/proc").context("host: cannot list /proc")?;
     let processes = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     // A process that is gone by now was no part of what stands still to be looked at.

@@ -36,6 +36,9 @@ pub struct Outcome {
     pub conditions: Conditions,
     /// The figures, shown: tables with their titles.
     pub tables: Vec<(String, Table)>,
+    /// What the row's floor is, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<String>,
     /// What its chart shows beside the figures.
     pub chart: ChartFacts,
     /// The machine. It is kept once for all rows of a run.
@@ -81,8 +84,7 @@ impl Outcome {
         if let Some(reason) = &self.failed {
             return format!("failed: {reason}");
         }
-        let counted = [Verdict::Pass, Verdict::Unsure, Verdict::Short]
-            .map(|verdict| (self.count(verdict), verdict));
+        let counted = Verdict::ALL.map(|verdict| (self.count(verdict), verdict));
         let told: Vec<_> = counted
             .iter()
             .filter(|(count, _)| *count > 0)
@@ -93,6 +95,13 @@ impl Outcome {
         } else {
             told.join(", ")
         }
+    }
+
+    /// Each target that lies below the floor, with what the floor reaches of it; `None` where there is none.
+    pub fn below_floor(&self) -> Option<String> {
+        let told = self.figures.iter().filter_map(Figure::below_floor);
+        let told: Vec<_> = told.collect();
+        (!told.is_empty()).then(|| told.join("; "))
     }
 
     /// How, where and with what was measured, in two lines or more.
@@ -124,10 +133,16 @@ impl fmt::Display for Outcome {
             Some(reason) => writeln!(formatter, "{}", wrapped("failed:", reason))?,
             None => writeln!(formatter, "{}", self.circumstances(MOST_COLUMNS))?,
         }
+        if let Some(floor) = self.floor.as_ref().filter(|_| self.failed.is_none()) {
+            writeln!(formatter, "{}", wrapped("floor:", floor))?;
+        }
         for (title, table) in &self.tables {
             write!(formatter, "\n{title}\n{table}")?;
         }
         writeln!(formatter)?;
+        if let Some(below) = self.below_floor() {
+            writeln!(formatter, "{}", wrapped("below the floor:", &below))?;
+        }
         for warning in &self.warnings {
             writeln!(formatter, "{}", wrapped("warning:", &warning.text))?;
         }
@@ -161,7 +176,7 @@ pub(crate) fn wrapped_to(columns: usize, lead: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Samples;
+    use crate::sample::{Contender, Samples};
 
     #[test]
     fn long_warnings_are_wrapped_under_their_lead() {
@@ -200,6 +215,31 @@ mod tests {
         );
         assert_eq!(read.warnings[0].details["rounds"], 3);
         assert_eq!(read.verdicts(), "1 pass");
+        assert_eq!((read.floor, outcome.below_floor()), (None, None));
+    }
+
+    #[test]
+    fn what_lies_below_the_floor_is_counted_apart_and_told() {
+        let (samples, [bare, ours]) = Samples::of_two("palisade run", &[4.0; 5], &[5.0; 5]);
+        let measure = ("wall", crate::sample::Unit::Microseconds);
+        let target = Some(crate::figure::Target::AtMostTimesBare(1.2));
+        let figure = Figure::of(&samples, &ours, Some(&bare), measure, target);
+        let floor = Contender::new("true", "palisade run");
+        let below = figure.clone().beside_floor(&samples, &floor, Some(&bare));
+        let outcome = Outcome {
+            row: "start".into(),
+            floor: Some("a launcher".into()),
+            figures: vec![figure, below],
+            ..Outcome::default()
+        };
+        assert_eq!(outcome.verdicts(), "1 below the floor, 1 short");
+        let text = outcome.to_string();
+        let told =
+            "\nbelow the floor: true, palisade run: ≤ 1.2 × bare, floor 1.250 (1.250–1.250)\n";
+        assert!(
+            text.contains("\nfloor: a launcher\n") && text.contains(told),
+            "{text}"
+        );
     }
 
     #[test]

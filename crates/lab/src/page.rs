@@ -59,20 +59,25 @@ pub fn page(run: &KeptRun) -> String {
     page.into_string()
 }
 
-/// `Of 14 targets 12 are reached, 1 is uncertain and 1 is missed.`
+/// `Of 14 targets 12 are reached, 1 is uncertain, 0 lie below the floor and 1 is missed.`
 fn headline(run: &KeptRun) -> String {
     let count = |verdict| {
         let rows = run.rows.iter();
         rows.map(|row| row.outcome.count(verdict)).sum::<usize>()
     };
-    let [reached, uncertain, missed] = [Verdict::Pass, Verdict::Unsure, Verdict::Short].map(count);
-    let targets = reached + uncertain + missed;
+    let [reached, uncertain, below, missed] = Verdict::ALL.map(count);
+    let targets = reached + uncertain + below + missed;
     if targets == 0 {
         return "No targets are set for it.".to_owned();
     }
     let is = |count: usize| if count == 1 { "is" } else { "are" };
+    let below = match below {
+        0 => String::new(),
+        1 => ", 1 lies below the floor".to_owned(),
+        below => format!(", {below} lie below the floor"),
+    };
     format!(
-        "Of {targets} {} {reached} {} reached, {uncertain} {} uncertain and {missed} {} missed.",
+        "Of {targets} {} {reached} {} reached, {uncertain} {} uncertain{below} and {missed} {} missed.",
         if targets == 1 { "target" } else { "targets" },
         is(reached),
         is(uncertain),
@@ -97,8 +102,7 @@ fn overview(run: &KeptRun) -> Markup {
 }
 
 fn verdict_chips(outcome: &Outcome) -> Markup {
-    let verdicts = [Verdict::Pass, Verdict::Unsure, Verdict::Short];
-    let counted = verdicts.map(|verdict| (outcome.count(verdict), verdict));
+    let counted = Verdict::ALL.map(|verdict| (outcome.count(verdict), verdict));
     html! {
         span.chips {
             @if outcome.failed.is_some() {
@@ -106,7 +110,7 @@ fn verdict_chips(outcome: &Outcome) -> Markup {
             }
             @for (count, verdict) in counted {
                 @if count > 0 {
-                    span.chip.(verdict.to_string()) { (count) " " (verdict) }
+                    span.chip.(verdict.word()) { (count) " " (verdict) }
                 }
             }
         }
@@ -174,12 +178,18 @@ fn row_section(row: &KeptRow, common: &[&str]) -> Markup {
                 p.failed { "It could not be measured: " (reason) }
             } @else {
                 p.circumstances { (circumstances(outcome)) }
+                @if let Some(floor) = &outcome.floor {
+                    p.circumstances { "Floor: " (with_code(floor)) }
+                }
             }
             @if let Some(chart) = chart::chart_of(row) {
                 (draw::draw(&chart))
             }
             @for (title, table) in &outcome.tables {
                 (table_of(title, table))
+            }
+            @if let Some(below) = outcome.below_floor() {
+                p.circumstances { "Below the floor: " (below) }
             }
             (warnings(&own))
             @if !outcome.figures.is_empty() {
@@ -238,7 +248,7 @@ fn table_of(title: &str, table: &Table) -> Markup {
 }
 
 fn table_cells(cells: &[String]) -> Markup {
-    let is_verdict = |cell: &str| ["pass", "unsure", "short"].contains(&cell);
+    let is_verdict = |cell: &str| Verdict::ALL.iter().any(|one| one.word() == cell);
     html! {
         @for (column, cell) in cells.iter().enumerate() {
             @if column == 0 {
@@ -329,7 +339,8 @@ fn how_a_number_is_made() -> Markup {
             "is the median of the rounds; a comparison is the ratio of two medians, with an interval that holds the "
             "true ratio in 95 of 100 cases, by bootstrap over whole rounds. Nothing is subtracted and nothing dropped. "
             "A target passes if the whole interval lies within it, is short if the whole interval lies beyond it, and "
-            "unsure in between. Published figures were taken on other machines: they say how large an effect was, no "
+            "unsure in between. The floor of a row is the least that the kernel charges for what the row needs, measured "
+            "beside it; a target that is not reached and that the floor does not reach lies below the floor. Published figures were taken on other machines: they say how large an effect was, no "
             "more."
         }
     }

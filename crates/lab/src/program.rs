@@ -6,21 +6,23 @@ use crate::{
     subjects::{LIBEXEC, Subject, is_wasm, variables},
     workloads,
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use palisade_policy::Policy;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+    process::{
+        Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, waitpid,
+    },
 };
 use std::{
     env,
     ffi::OsString,
     fs::{self, DirBuilder, File},
-    io::{BufRead, BufReader, PipeReader, PipeWriter},
+    io::{BufRead, BufReader, PipeReader, PipeWriter, Read},
     os::{fd::OwnedFd, unix::fs::DirBuilderExt},
     path::Path,
-    process::{Command, ExitStatus, Output, Stdio},
+    process::{ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -288,6 +290,45 @@ impl Program {
         seen.with_context(|| format!("it never said {word:?}"))?
     }
 
+    /// Runs it until a sibling that it leaves behind is [`HOLDING`] and waits for the end of its input: see
+    /// `lab/workloads/floor-start.c`.
+    pub(crate) fn park(&mut self) -> anyhow::Result<Parked> {
+        let spawned = self
+            .command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = spawned.with_context(|| format!("host: cannot run {:?}", self.command))?;
+        let input = child.stdin.take();
+        let mut output = child
+            .stdout
+            .take()
+            .map(BufReader::new)
+            .context("no output")?;
+        let status = child.wait().context("host: cannot wait for a process")?;
+        self.check(status)?;
+        // In either order.
+        let mut lines = [String::new(), String::new()];
+        for line in &mut lines {
+            output.read_line(line).context("host: cannot read a pipe")?;
+        }
+        let pid = lines.iter().find_map(|line| line.trim().parse().ok());
+        let is_holding = lines.iter().any(|line| line.trim() == HOLDING);
+        let pid = pid.and_then(Pid::from_raw).filter(|_| is_holding);
+        let pid = pid.with_context(|| {
+            let said = self.said_on_stderr();
+            format!("it is not parked: {}", cause_in(&said))
+        })?;
+        Ok(Parked {
+            input,
+            running: Begun {
+                pid,
+                output,
+                _namespaces: namespaces_of(pid)?,
+            },
+        })
+    }
+
     /// Empties the pipe too, which the next run writes into.
     fn check(&mut self, status: ExitStatus) -> anyhow::Result<()> {
         let errors = self.said_on_stderr();
@@ -302,6 +343,78 @@ impl Program {
         said.take_from(&mut self.errors);
         said.text()
     }
+}
+
+/// What a program says that keeps what it has.
+const HOLDING: &str = "holding";
+
+/// A process that is no child of a program's, and has yet to execute one.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    input: Option<ChildStdin>,
+    running: Begun,
+}
+
+impl Parked {
+    /// Lets it execute.
+    pub(crate) fn begin(mut self) -> Begun {
+        drop(self.input.take());
+        self.running
+    }
+}
+
+/// The same after that.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pid: Pid,
+    output: BufReader<ChildStdout>,
+    /// Held, so that taking them down is no part of the end: that can be done when the end was told.
+    _namespaces: Vec<File>,
+}
+
+impl Begun {
+    /// What it prints.
+    pub(crate) fn output(&mut self) -> anyhow::Result<String> {
+        let mut text = String::new();
+        let read = self.output.read_to_string(&mut text);
+        read.context("the output is not text")?;
+        Ok(text)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(self) -> anyhow::Result<Ended> {
+        let waited = waitpid(Some(self.pid), WaitOptions::empty());
+        let waited = waited.context("host: cannot wait for a process")?;
+        let (_, status) = waited.context("it has not ended")?;
+        Ok(Ended {
+            status,
+            _begun: self,
+        })
+    }
+}
+
+/// The same after its end.
+pub(crate) struct Ended {
+    status: WaitStatus,
+    _begun: Begun,
+}
+
+impl Ended {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.status.exit_status() == Some(0),
+            "the parked program failed: {:?}",
+            self.status
+        );
+        Ok(())
+    }
+}
+
+fn namespaces_of(pid: Pid) -> anyhow::Result<Vec<File>> {
+    let names = ["user", "mnt", "pid", "ipc", "uts", "cgroup", "net"].into_iter();
+    let open = |name| File::open(format!("/proc/{pid}/ns/{name}"));
+    let opened: Result<_, _> = names.map(open).collect();
+    opened.context("host: cannot open a process's namespaces")
 }
 
 /// A command line whose process ends when the lab does, even where the lab is killed: a server would go on

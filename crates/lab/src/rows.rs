@@ -26,13 +26,15 @@ mod watch;
 
 use crate::{
     Trial, Warning,
-    figure::Figure,
+    figure::{FLOOR, Figure},
+    floor::Floor,
     measure::{Schedule, Watched},
     network::Network,
     notation::four_figures,
     sample::{Contender, Samples},
     subjects::{InstalledPeer, PEERS, Palisade, Peer, Subject},
     table::{MOST_COLUMNS, Table},
+    trial::{Limits, left_out},
     warning,
     workloads::Workloads,
 };
@@ -65,6 +67,11 @@ pub trait Method: Sync {
     ///
     /// When palisade does not run here. A peer that does not is left out with a warning.
     fn prepare(&self, tools: &Tools, budget: Duration) -> anyhow::Result<Prepared>;
+
+    /// The least that the kernel charges for what it needs.
+    fn floor(&self) -> Floor {
+        Floor::Bare
+    }
 
     /// Versions of what its workloads need and no other row does, by name.
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
@@ -135,6 +142,8 @@ pub struct Prepared {
     pub workloads: Workloads,
     /// Keep everything on one processor.
     pub pinned: bool,
+    /// How long runs of others may take.
+    pub(crate) limits: Limits,
 }
 
 impl Prepared {
@@ -146,6 +155,7 @@ impl Prepared {
             warnings: Vec::new(),
             workloads,
             pinned: false,
+            limits: Limits::default(),
         }
     }
 }
@@ -184,17 +194,8 @@ fn try_peers_on<T: Trial + 'static>(
     let able = |peer: &Peer| peer.takes(command, network);
     let mut doubts = Vec::new();
     for peer in tools.peers.iter().filter(|one| able(one.peer)) {
-        let ran = make(peer).and_then(|mut trial| trial.run_once().map(|_| trial));
-        match ran {
-            Ok(trial) => {
-                let contender = Contender::new(workload, peer.name());
-                prepared.trials.push((contender, Box::new(trial)));
-            }
-            Err(error) => doubts.push(Warning::PeerFailed {
-                peer: peer.name().to_owned(),
-                reason: format!("{error:#}"),
-            }),
-        }
+        let contender = Contender::new(workload, peer.name());
+        doubts.extend(try_one(prepared, contender, || make(peer)));
     }
     let taking_part = prepared.trials.iter().map(|(contender, _)| contender);
     let told = prepared.warnings.iter().find_map(|known| match known {
@@ -211,6 +212,38 @@ fn try_peers_on<T: Trial + 'static>(
             .retain(|known| !known.is_about_the_same(&doubt));
         prepared.warnings.push(doubt);
     }
+}
+
+/// Adds one of others, if it runs here; else gives the reason.
+fn try_one<T: Trial + 'static>(
+    prepared: &mut Prepared,
+    contender: Contender,
+    make: impl FnOnce() -> anyhow::Result<T>,
+) -> Option<Warning> {
+    let ran = make().and_then(|mut trial| {
+        see_bare(prepared, &contender.workload)?;
+        prepared.limits.run(&contender, &mut trial)?;
+        Ok(trial)
+    });
+    match ran {
+        Ok(trial) => {
+            prepared.trials.push((contender, Box::new(trial)));
+            None
+        }
+        Err(error) => Some(left_out(&contender.subject, &error)),
+    }
+}
+
+/// Runs a workload once with no wall, if nobody has seen how long that takes.
+fn see_bare(prepared: &mut Prepared, workload: &str) -> anyhow::Result<()> {
+    let bare = Contender::new(workload, BARE);
+    let mut trials = prepared.trials.iter_mut();
+    if let Some((_, trial)) = trials.find(|(contender, _)| *contender == bare)
+        && !prepared.limits.knows(workload)
+    {
+        prepared.limits.run(&bare, trial.as_mut())?;
+    }
+    Ok(())
 }
 
 /// Watches `measure` of everyone who is not bare.
@@ -236,6 +269,11 @@ pub(crate) fn ratio_cell(figure: Option<&Figure>) -> String {
 
 /// The title of a second table, where the first one has no room for all.
 const OTHER_PEERS: &str = "The same beside the other tools, times as much as with no wall:";
+
+/// Whether a subject is a floor.
+pub(crate) fn is_floor(contender: &Contender) -> bool {
+    contender.subject.starts_with(FLOOR)
+}
 
 /// The subject that is measured.
 pub(crate) const PALISADE: &str = "palisade run";

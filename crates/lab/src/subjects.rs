@@ -10,6 +10,7 @@ mod bridged;
 mod bubblewrap;
 mod containers;
 mod firejail;
+mod floor;
 mod javascript;
 mod palisade;
 mod pasta;
@@ -18,13 +19,14 @@ mod sandlock;
 mod wasmtime;
 
 pub use bare::Bare;
+pub use floor::FloorProgram;
 pub use palisade::Palisade;
 pub(crate) use palisade::{LIBEXEC, limit_flags, policy_flags};
 pub use peer::{InstalledPeer, PEERS, Peer, find_peers, peer};
 
 pub(crate) use wasmtime::is_wasm;
 
-use crate::network::Network;
+use crate::{limit::within, network::Network};
 use palisade_policy::{EnvGrant, Policy};
 use palisade_wall::Command;
 use std::{
@@ -32,6 +34,7 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Something that runs a command.
@@ -116,10 +119,9 @@ fn version_of(program: &Path) -> Option<String> {
 
 /// The same by another flag; some print it on stderr.
 pub(crate) fn version_by(program: &Path, flag: &str) -> Option<String> {
-    let output = std::process::Command::new(program)
-        .arg(flag)
-        .output()
-        .ok()?;
+    const LIMIT: Duration = Duration::from_secs(5);
+    let ask = || Ok(std::process::Command::new(program).arg(flag).output()?);
+    let output = within(Some(LIMIT), ask).ok()?;
     let told = match output.stdout.is_empty() {
         true => output.stderr,
         false => output.stdout,

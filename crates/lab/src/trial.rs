@@ -2,12 +2,18 @@
 
 use crate::{
     Executor, Warning,
+    figure::FLOOR,
+    limit::{Hung, within},
     program::Program,
+    rows::BARE,
     sample::{Contender, Reading},
     subjects::peer,
 };
 use anyhow::Context;
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 /// Something that can be run again and again.
 pub trait Trial {
@@ -19,17 +25,94 @@ pub trait Trial {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>>;
 }
 
+/// How long runs of others may take.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// At least.
+    least: Duration,
+    /// Of a workload whose runs with no wall are not known yet, or that has none.
+    unknown: Duration,
+    /// The longest run with no wall, by workload.
+    bare: HashMap<String, Duration>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            least: Duration::from_secs(10),
+            unknown: Duration::from_secs(60),
+            bare: HashMap::new(),
+        }
+    }
+}
+
+impl Limits {
+    /// So many times as long as with no wall: the slowest peers take 30 times as long for a call, and none so long for
+    /// a run of seconds.
+    const TIMES_BARE: u32 = 5;
+
+    /// Runs a contender, within what it may take where it is somebody else's.
+    pub(crate) fn run(
+        &mut self,
+        contender: &Contender,
+        trial: &mut dyn Trial,
+    ) -> anyhow::Result<Vec<Reading>> {
+        let limit = is_of_others(&contender.subject).then(|| self.of(&contender.workload));
+        let began = Instant::now();
+        let readings = within(limit, || trial.run_once())?;
+        if contender.subject == BARE {
+            self.note(&contender.workload, began.elapsed());
+        }
+        Ok(readings)
+    }
+
+    /// Takes down how long a run with no wall took.
+    fn note(&mut self, workload: &str, took: Duration) {
+        let longest = self.bare.entry(workload.to_owned()).or_default();
+        *longest = took.max(*longest);
+    }
+
+    /// Whether a run with no wall was seen.
+    pub(crate) fn knows(&self, workload: &str) -> bool {
+        self.bare.contains_key(workload)
+    }
+
+    fn of(&self, workload: &str) -> Duration {
+        let bare = self.bare.get(workload);
+        bare.map_or(self.unknown, |bare| {
+            self.least.max(*bare * Self::TIMES_BARE)
+        })
+    }
+}
+
+/// What is to tell of one who cannot take part.
+pub(crate) fn left_out(peer: &str, why: &anyhow::Error) -> Warning {
+    let peer = peer.to_owned();
+    match why.downcast_ref::<Hung>() {
+        Some(hung) => Warning::PeerHung {
+            peer,
+            seconds: hung.limit.as_secs(),
+        },
+        None => Warning::PeerFailed {
+            peer,
+            reason: format!("{why:#}"),
+        },
+    }
+}
+
 /// Trials of a row, and a clock.
 pub(crate) struct Trials {
     trials: Vec<(Contender, Box<dyn Trial>)>,
+    limits: Limits,
     began: Instant,
     left_out: Vec<Warning>,
 }
 
 impl Trials {
-    pub(crate) fn new(trials: Vec<(Contender, Box<dyn Trial>)>) -> Self {
+    pub(crate) fn new(trials: Vec<(Contender, Box<dyn Trial>)>, limits: Limits) -> Self {
         Self {
             trials,
+            limits,
             began: Instant::now(),
             left_out: Vec::new(),
         }
@@ -51,8 +134,8 @@ impl Executor for Trials {
 
     fn run_once(&mut self, contender: usize) -> anyhow::Result<Vec<Reading>> {
         let (contender, trial) = &mut self.trials[contender];
-        trial
-            .run_once()
+        self.limits
+            .run(contender, trial.as_mut())
             .with_context(|| format!("{} with {}", contender.workload, contender.subject))
     }
 
@@ -62,10 +145,7 @@ impl Executor for Trials {
             return false;
         }
         let (contender, _) = self.trials.remove(contender);
-        self.left_out.push(Warning::PeerFailed {
-            peer: contender.subject,
-            reason: format!("{why:#}"),
-        });
+        self.left_out.push(left_out(&contender.subject, why));
         true
     }
 
@@ -77,9 +157,11 @@ impl Executor for Trials {
 /// Servers of others, which rows of servers are compared with.
 const OTHER_SERVERS: [&str; 2] = ["nginx", "wasmtime serve"];
 
-/// Whether a subject is another tool, with flags and faults of its own.
+/// Whether a subject is another tool, with flags and faults of its own, or the floor, which may ask for what a machine
+/// does not give.
 fn is_of_others(subject: &str) -> bool {
-    peer(subject).is_some() || OTHER_SERVERS.iter().any(|one| subject.starts_with(one))
+    let is_floor = subject.starts_with(FLOOR);
+    is_floor || peer(subject).is_some() || OTHER_SERVERS.iter().any(|one| subject.starts_with(one))
 }
 
 /// A program whose time from start to end is what counts.
@@ -99,7 +181,12 @@ pub(crate) fn microseconds(time: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        measure::{Observer, measure},
+        sample::Run,
+    };
     use anyhow::bail;
+    use std::ffi::OsString;
 
     /// Somebody else's server fails; what palisade is compared with, and palisade, may not.
     #[test]
@@ -115,7 +202,7 @@ mod tests {
             let trial: Box<dyn Trial> = Box::new(Failing);
             (Contender::new("a greeting", subject), trial)
         });
-        let mut trials = Trials::new(trials.into());
+        let mut trials = Trials::new(trials.into(), Limits::default());
         let left_out = [2, 1, 0].map(|contender| {
             let failed = Executor::run_once(&mut trials, contender).unwrap_err();
             Executor::leave_out(&mut trials, contender, &failed)
@@ -127,5 +214,78 @@ mod tests {
             told.starts_with(expected) && told.contains("no such flag"),
             "{told}"
         );
+    }
+
+    /// A peer that never ends is left out, and the row goes on.
+    #[test]
+    fn a_peer_that_hangs_is_left_out() {
+        let trial = |script: &str| -> Box<dyn Trial> {
+            let line = ["/bin/sh", "-c", script].map(OsString::from);
+            Box::new(TimedProgram(Program::new(&line).unwrap()))
+        };
+        let scripts = [
+            (BARE, ":"),
+            ("palisade run", "sleep 1"),
+            ("bubblewrap", "setsid sleep 600 & wait"),
+            ("floor", "sleep 600"),
+        ];
+        let trials =
+            scripts.map(|(subject, script)| (Contender::new("true", subject), trial(script)));
+        let limits = Limits {
+            least: Duration::from_millis(300),
+            ..Limits::default()
+        };
+        let mut trials = Trials::new(trials.into(), limits);
+        let schedule = crate::measure::Schedule {
+            warm_up_rounds: 1,
+            least_rounds: 2,
+            most_rounds: 2,
+            budget: Duration::ZERO,
+            patience: Duration::ZERO,
+            relative_width: 0.1,
+            watched: Vec::new(),
+        };
+        let samples = measure(&mut trials, &schedule, &mut Unwatched).unwrap();
+        let took = trials.elapsed();
+        assert!(took < Duration::from_secs(60), "{took:?}");
+        let subjects: Vec<_> = samples
+            .contenders()
+            .iter()
+            .map(|one| one.subject.as_str())
+            .collect();
+        assert_eq!(subjects, [BARE, "palisade run"], "ours may take its time");
+        let told: Vec<_> = trials.left_out().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "left out: bubblewrap did not end within 0 s",
+                "left out: floor did not end within 0 s"
+            ]
+        );
+    }
+
+    struct Unwatched;
+
+    impl Observer for Unwatched {
+        fn record(&mut self, _run: &Run) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn is_interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_run_may_take_some_times_as_long_as_with_no_wall() {
+        let seconds = |bare: Option<u64>| {
+            let mut limits = Limits::default();
+            if let Some(bare) = bare {
+                limits.note("lame", Duration::from_secs(bare));
+                limits.note("lame", Duration::ZERO);
+            }
+            limits.of("lame").as_secs()
+        };
+        assert_eq!([Some(0), Some(12), None].map(seconds), [10, 60, 60]);
     }
 }

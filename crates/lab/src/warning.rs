@@ -81,6 +81,10 @@ pub enum Warning {
         peer: String,
         reason: String,
     },
+    PeerHung {
+        peer: String,
+        seconds: u64,
+    },
     PeersLack {
         peers: Vec<Lack>,
     },
@@ -99,7 +103,10 @@ impl Warning {
     /// Whether only one of the two should be said.
     pub(crate) fn is_about_the_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::PeerFailed { peer, .. }, Self::PeerFailed { peer: other, .. }) => peer == other,
+            (
+                Self::PeerFailed { peer, .. } | Self::PeerHung { peer, .. },
+                Self::PeerFailed { peer: other, .. } | Self::PeerHung { peer: other, .. },
+            ) => peer == other,
             (Self::PeersAbsent { .. }, Self::PeersAbsent { .. })
             | (Self::PeersLack { .. }, Self::PeersLack { .. })
             | (Self::WasmLeftOut { .. }, Self::WasmLeftOut { .. }) => true,
@@ -185,6 +192,10 @@ impl fmt::Display for Warning {
             Self::PeerFailed { peer, reason } => write!(
                 formatter,
                 "{peer} was left out, it does not run here: {reason}"
+            ),
+            Self::PeerHung { peer, seconds } => write!(
+                formatter,
+                "left out: {peer} did not end within {seconds} s"
             ),
             Self::PeersLack { peers } => {
                 formatter.write_str("peers hold less than palisade in this comparison: ")?;

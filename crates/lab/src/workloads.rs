@@ -1,6 +1,10 @@
 //! The workload programs of `lab/workloads`, laid out on disk for one row.
 
-use crate::wasi::{Target, Toolchain};
+use crate::{
+    floor::Floor,
+    subjects::FloorProgram,
+    wasi::{Target, Toolchain},
+};
 use anyhow::Context;
 use std::{
     fs::{self, Permissions},
@@ -26,6 +30,9 @@ static SERVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
 static NULL_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-null.wasm"));
 static HEADER_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-header.wasm"));
 static SLOW_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-slow.wasm"));
+static FLOOR_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor-filter"));
+static FLOOR_START: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor-start"));
+static FLOOR_NOTIFY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor-notify"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
 /// Header, then the sections of types, functions, memories, exports and code. Node runs nothing without a
@@ -175,6 +182,17 @@ impl Workloads {
     /// When it cannot be written; so it is with the other programs.
     pub fn add_opens(&self) -> anyhow::Result<PathBuf> {
         self.add_program("opens", OPENS)
+    }
+
+    /// Adds the program of a floor; `None` where no program of its own is one.
+    pub fn add_floor(&self, floor: Floor) -> anyhow::Result<Option<FloorProgram>> {
+        let (name, content) = match floor {
+            Floor::Filter => ("floor-filter", FLOOR_FILTER),
+            Floor::Start => ("floor-start", FLOOR_START),
+            Floor::Notifier => ("floor-notify", FLOOR_NOTIFY),
+            Floor::Bare | Floor::Unmeasured => return Ok(None),
+        };
+        Ok(Some(FloorProgram(self.add_program(name, content)?)))
     }
 
     /// Adds `idle`, which waits.

@@ -13,6 +13,7 @@ use palisade_lab::{
 use std::{
     collections::BTreeSet,
     env, fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -58,6 +59,7 @@ fn options(out: &Path, interrupted: bool) -> Options {
         palisade: palisade(),
         out: out.to_owned(),
         budget: Some(Duration::ZERO),
+        patience: 1,
         peers: Some(peer("bubblewrap").into_iter().collect()),
         extent: Extent::Tiny,
         command_line: vec!["a test".to_owned()],
@@ -134,6 +136,16 @@ fn peers(outcome: &Outcome, workload: &str) -> usize {
     PEERS.iter().filter(|peer| measures(peer.name)).count()
 }
 
+/// How many floors ran a workload.
+fn floors(outcome: &Outcome, workload: &str) -> usize {
+    let figures = outcome.figures.iter().map(|figure| &figure.contender);
+    let floors = figures.filter(|one| one.workload == workload && one.subject.starts_with("floor"));
+    floors
+        .map(|one| &one.subject)
+        .collect::<BTreeSet<_>>()
+        .len()
+}
+
 /// How many ways of palisade's ran a WebAssembly program as that workload.
 fn wasm_walls(outcome: &Outcome, workload: &str) -> usize {
     let is_one = |subject: &str| ["palisade run, wasm", "palisade run, cold"].contains(&subject);
@@ -154,9 +166,11 @@ fn start() {
     let outcome = &outcomes.rows[0];
     let workloads = ["static true", "/usr/bin/true", "WebAssembly true"];
     let peers: usize = workloads.iter().map(|one| peers(outcome, one)).sum();
+    let floors = workloads.map(|one| floors(outcome, one));
+    assert_eq!(floors, [2, 1, 0], "one of them parked: {outcome}");
     assert_complete(
         outcome,
-        11 + peers + wasm_walls(outcome, "WebAssembly true"),
+        14 + peers + wasm_walls(outcome, "WebAssembly true"),
     );
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
@@ -204,7 +218,8 @@ fn osv_boot() {
     let outcome = run("osv-boot", out.path()).unwrap();
     let wasm = wasm_walls(&outcome, "main");
     assert_eq!(wasm == 1, has_wasi(), "{outcome}");
-    assert_complete(&outcome, 3 + wasm + peers(&outcome, "main"));
+    assert_eq!(floors(&outcome, "main"), 2, "{outcome}");
+    assert_complete(&outcome, 5 + wasm + peers(&outcome, "main"));
 }
 
 #[test]
@@ -229,7 +244,8 @@ fn syscalls() {
     let outcome = run("syscalls", out.path()).unwrap();
     let wasm = wasm_walls(&outcome, "syscalls");
     assert_eq!(wasm == 1, has_wasi(), "{outcome}");
-    assert_complete(&outcome, 3 + wasm + peers(&outcome, "syscalls"));
+    assert_eq!(floors(&outcome, "syscalls"), 1, "{outcome}");
+    assert_complete(&outcome, 4 + wasm + peers(&outcome, "syscalls"));
     assert!(outcome.pinned_to.is_some());
 }
 
@@ -241,8 +257,44 @@ fn rows_of_operations() {
         let wasm = wasm_walls(&outcome, row);
         // WASI has no threads.
         assert_eq!(wasm == 1, row != "mk-6" && has_wasi(), "{outcome}");
-        assert_complete(&outcome, 2 + wasm + peers(&outcome, row));
+        assert_eq!(floors(&outcome, row), 1, "{outcome}");
+        assert_complete(&outcome, 3 + wasm + peers(&outcome, row));
+        assert!(outcome.to_string().contains("\n  × floor"), "{outcome}");
     }
+}
+
+/// A tool that never ends costs a row seconds, and leaves nothing that runs.
+#[test]
+fn a_peer_that_hangs_is_left_out() {
+    let out = tempfile::tempdir().unwrap();
+    let tool = out.path().join("bwrap");
+    fs::write(&tool, "#!/bin/sh\necho $$ >>\"$0.pids\"\nsleep 600\n").unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let folders = format!("{}:/usr/bin:/bin", out.path().display());
+    let ran = Command::new(env!("CARGO_BIN_EXE_palisade-lab"))
+        .arg(palisade())
+        .args([
+            "bench",
+            "mk-6",
+            "--time",
+            "1ms",
+            "--peers",
+            "bubblewrap",
+            "--out",
+        ])
+        .arg(out.path())
+        .env("PATH", folders)
+        .output()
+        .unwrap();
+    let [said, complaint] = [&ran.stdout, &ran.stderr].map(|one| String::from_utf8_lossy(one));
+    assert!(ran.status.success(), "{said}{complaint}");
+    assert!(
+        said.contains("left out: bubblewrap did not end within 10 s"),
+        "{said}"
+    );
+    let pids = fs::read_to_string(out.path().join("bwrap.pids")).unwrap();
+    let is_there = |pid: &&str| Path::new("/proc").join(pid).exists();
+    assert_eq!(pids.lines().find(is_there), None);
 }
 
 /// Whether a program is there. Where all tests must run, it must be.
@@ -496,7 +548,10 @@ fn rows_with_two_ends() {
     let out = tempfile::tempdir().unwrap();
     for row in ["broker", "mk-4", "mk-5", "den-f3"] {
         let outcome = run(row, out.path()).unwrap();
-        assert_complete(&outcome, 2 + peers(&outcome, row));
+        // Documents come from a server, whose floor is bare.
+        let floors = floors(&outcome, row);
+        assert_eq!(floors, usize::from(row != "den-f3"), "{outcome}");
+        assert_complete(&outcome, 2 + floors + peers(&outcome, row));
     }
 }
 

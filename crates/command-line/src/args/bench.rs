@@ -74,6 +74,9 @@ pub struct BenchArgs {
     /// Take about this long for each row, as 30s
     #[arg(long, value_name = "TIME", value_parser = value::parse_duration)]
     pub time: Option<Duration>,
+    /// Give a row up to ten times its time, as long as a target of its is undecided
+    #[arg(long)]
+    pub patient: bool,
     #[command(flatten)]
     pub peers: PeerArgs,
     /// Print figures, machine and warnings as JSON
@@ -90,12 +93,12 @@ pub struct BenchArgs {
     pub html: Option<PathBuf>,
     /// Show a run that was kept in DIR, instead of measuring
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Kept runs",
-        conflicts_with_all = ["rows", "all", "quick", "time", "out", "palisade"])]
+        conflicts_with_all = ["rows", "all", "quick", "time", "patient", "out", "palisade"])]
     pub from: Option<PathBuf>,
     /// Say what got faster or slower from one kept run, or row of one, to another; the exit code is 1
     /// if something of palisade's got slower
     #[arg(long, num_args = 2, value_names = ["RUN_A", "RUN_B"], value_hint = ValueHint::DirPath,
-        help_heading = "Kept runs", conflicts_with_all = ["from", "html", "markdown", "rows", "all", "quick", "time",
+        help_heading = "Kept runs", conflicts_with_all = ["from", "html", "markdown", "rows", "all", "quick", "time", "patient",
         "out", "palisade", "peers"])]
     pub compare: Vec<PathBuf>,
     /// Measure this palisade rather than the one that is running

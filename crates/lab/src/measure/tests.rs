@@ -61,6 +61,8 @@ impl Executor for Mock {
 struct Notebook {
     runs: Vec<Run>,
     interrupt_after: Option<usize>,
+    /// So many rounds decide.
+    decided_by: usize,
 }
 
 impl Observer for Notebook {
@@ -72,6 +74,10 @@ impl Observer for Notebook {
     fn is_interrupted(&self) -> bool {
         self.interrupt_after
             .is_some_and(|runs| self.runs.len() >= runs)
+    }
+
+    fn is_undecided(&self, samples: &Samples) -> bool {
+        samples.rounds() < self.decided_by
     }
 }
 
@@ -85,6 +91,7 @@ fn schedule() -> Schedule {
         least_rounds: 4,
         most_rounds: 100,
         budget: Duration::from_secs(1),
+        patience: Duration::from_secs(1),
         relative_width: 0.02,
         watched: vec![Watched {
             measure: "wall".into(),
@@ -142,6 +149,7 @@ fn the_budget_ends_it_but_not_before_two_rounds() {
         .collect();
     let budget = |ms| Schedule {
         budget: Duration::from_millis(ms),
+        patience: Duration::ZERO,
         ..schedule()
     };
     let samples = measure(
@@ -158,6 +166,38 @@ fn the_budget_ends_it_but_not_before_two_rounds() {
     )
     .unwrap();
     assert_eq!(samples.rounds(), 2);
+}
+
+/// Narrow intervals are not enough, and neither is the usual time.
+#[test]
+fn an_undecided_target_goes_on_while_there_is_patience() {
+    let rounds = |decided_by, budget_ms, patience_ms| {
+        let mut notebook = Notebook {
+            decided_by,
+            ..Notebook::default()
+        };
+        let schedule = Schedule {
+            budget: Duration::from_millis(budget_ms),
+            patience: Duration::from_millis(patience_ms),
+            ..schedule()
+        };
+        let mut mock = Mock::new(&[&[1000.0], &[2000.0]]);
+        let samples = measure(&mut mock, &schedule, &mut notebook).unwrap();
+        samples.rounds()
+    };
+    assert_eq!(
+        rounds(0, 1000, 1000),
+        4,
+        "decided and narrow at the first look"
+    );
+    assert_eq!(
+        rounds(30, 1000, 1000),
+        30,
+        "looked at after 4, 5, 7, 9, 12, 15, 19, 24 and 30"
+    );
+    assert_eq!(rounds(30, 15, 1000), 30, "the budget is 5 rounds");
+    assert_eq!(rounds(0, 15, 1000), 4);
+    assert_eq!(rounds(90, 15, 60), 19, "patience has an end");
 }
 
 #[test]

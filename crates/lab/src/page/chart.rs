@@ -113,7 +113,12 @@ pub(super) fn chart_of(row: &KeptRow) -> Option<Chart> {
         Some(summary) => summary.count > 0,
         None => figure.ratio.is_some(),
     };
-    let figures: Vec<&Figure> = outcome.figures.iter().filter(has_value).collect();
+    // What is compared with the floor once more is in the chart already.
+    let figures = outcome
+        .figures
+        .iter()
+        .filter(|figure| !figure.is_to_floor());
+    let figures: Vec<&Figure> = figures.filter(has_value).collect();
     let has_ratio = figures.iter().any(|figure| figure.ratio.is_some());
     let is_absolute = figures.iter().any(|figure| {
         matches!(

@@ -177,7 +177,7 @@ fn value_of(lane: &Lane) -> Markup {
                 span.value { (lane.value) }
                 " "
                 @if let Some(verdict) = lane.verdict {
-                    span.chip.(verdict.to_string()) { (verdict) }
+                    span.chip.(verdict.word()) { (verdict) }
                 }
             }
         }

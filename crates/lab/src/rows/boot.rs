@@ -5,12 +5,16 @@
 //! takes the time of day, as engines begin the monotonic clock where they like.
 
 use super::{
-    BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, policies, ratio_cell, start::target_cell,
-    try_peers, wasm::try_wasm, watch_all,
+    BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, WASM, is_floor, policies, ratio_cell,
+    start::{MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED_FLOOR, target_cell},
+    try_one, try_peers,
+    wasm::try_wasm,
+    watch_all,
 };
 use crate::{
     Trial,
-    figure::{Figure, Target},
+    figure::{FLOOR, Figure, Target},
+    floor::Floor,
     library::{Library, Readiness},
     measure::Schedule,
     notation::{milliseconds, signed_milliseconds},
@@ -22,6 +26,7 @@ use crate::{
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
+use palisade_policy::Policy;
 use palisade_wall::Command;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -33,6 +38,10 @@ const MAIN: &str = "main";
 const PARKED: &str = "library, parked";
 
 impl Method for Boot {
+    fn floor(&self) -> Floor {
+        Floor::Start
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = Command::new(workloads.add_boot()?);
@@ -49,6 +58,7 @@ impl Method for Boot {
         prepared
             .trials
             .push((contender, Box::new(BootingLibrary(library))));
+        add_floors(&mut prepared, &alone, &command)?;
         try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
             Program::in_subject(peer, &alone, &command).map(BootingProgram::native)
         });
@@ -77,19 +87,38 @@ impl Method for Boot {
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
         let contenders = samples.contenders().iter();
-        let figures: Vec<Figure> = contenders.map(|one| figure(samples, one)).collect();
+        let figures = contenders.clone().map(|one| figure(samples, one));
+        let to_floor = contenders.filter_map(|one| floor_figure(samples, one));
+        let figures: Vec<Figure> = figures.chain(to_floor).collect();
         let title = "ms from asking for the guest to the first instruction of its main:".to_owned();
         let table = table(&figures);
         (figures, vec![(title, table)])
     }
 }
 
+fn add_floors(prepared: &mut Prepared, policy: &Policy, command: &Command) -> anyhow::Result<()> {
+    let Some(floor) = prepared.workloads.add_floor(Floor::Start)? else {
+        return Ok(());
+    };
+    let contender = |subject| Contender::new(WORKLOAD, subject);
+    let left_out = try_one(prepared, contender(FLOOR), || {
+        Program::in_subject(&floor, policy, command).map(BootingProgram::native)
+    });
+    prepared.warnings.extend(left_out);
+    let left_out = try_one(prepared, contender(PARKED_FLOOR), || {
+        floor.parked(command).map(BootingParked)
+    });
+    prepared.warnings.extend(left_out);
+    Ok(())
+}
+
 fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 3,
         least_rounds: 100,
-        most_rounds: 2000,
+        most_rounds: 5000,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }
@@ -151,6 +180,43 @@ impl Trial for BootingLibrary {
     }
 }
 
+struct BootingParked(Program);
+
+impl Trial for BootingParked {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let parked = self.0.park()?;
+        time_to_main(ClockId::Monotonic, || {
+            let mut begun = parked.begin();
+            let said = begun.output()?;
+            begun.wait()?.check()?;
+            Ok(said)
+        })
+    }
+}
+
+fn floor_of(contender: &Contender) -> Contender {
+    let subject = match contender.subject.as_str() {
+        PARKED => PARKED_FLOOR,
+        _ => FLOOR,
+    };
+    Contender::new(WORKLOAD, subject)
+}
+
+/// A native program's start beside the floor's.
+fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
+    let floor = floor_of(contender);
+    let is_native = ![BARE, WASM].contains(&contender.subject.as_str()) && !is_floor(contender);
+    let is_measured = samples.contenders().contains(&floor);
+    let target = match contender.subject.as_str() {
+        PALISADE => Some(Target::AtMostTimesFloor(MOST_TIMES_FLOOR)),
+        PARKED => Some(Target::AtMostTimesFloor(MOST_TIMES_PARKED_FLOOR)),
+        _ => None,
+    };
+    let measure = (MAIN, Unit::Microseconds);
+    let to_floor = || Figure::to_floor(samples, contender, &floor, measure, target);
+    (is_native && is_measured).then(to_floor)
+}
+
 fn figure(samples: &Samples, contender: &Contender) -> Figure {
     let bare = Contender::new(WORKLOAD, BARE);
     let baseline = (*contender != bare).then_some(&bare);
@@ -166,6 +232,7 @@ fn figure(samples: &Samples, contender: &Contender) -> Figure {
         (MAIN, Unit::Microseconds),
         target,
     )
+    .beside_floor(samples, &floor_of(contender), baseline)
 }
 
 fn table(figures: &[Figure]) -> Table {
@@ -176,15 +243,18 @@ fn table(figures: &[Figure]) -> Table {
         "× bare",
         "95 %",
         "over bare",
+        "× floor",
         "target",
         "",
     ]);
-    for figure in figures {
+    for figure in figures.iter().filter(|figure| !figure.is_to_floor()) {
         let quantile = |of: fn(&crate::statistics::Summary) -> f64| {
             let summary = figure.summary.as_ref();
             summary.map_or_else(String::new, |summary| milliseconds(of(summary)))
         };
         let over = figure.difference;
+        let is_whose = |one: &&Figure| one.is_to_floor() && one.contender == figure.contender;
+        let to_floor = figures.iter().find(is_whose);
         table.line([
             figure.contender.subject.clone(),
             quantile(|summary| summary.median),
@@ -192,9 +262,23 @@ fn table(figures: &[Figure]) -> Table {
             ratio_cell(Some(figure)),
             figure.ratio_interval(),
             over.map_or_else(String::new, |over| signed_milliseconds(over.value)),
+            ratio_cell(to_floor),
             figure.target.map_or_else(String::new, target_cell),
             figure.verdict_cell(),
         ]);
+        if let Some(judged) = to_floor.filter(|to_floor| to_floor.target.is_some()) {
+            table.line([
+                "  × floor".to_owned(),
+                String::new(),
+                String::new(),
+                String::new(),
+                judged.ratio_interval(),
+                String::new(),
+                ratio_cell(Some(judged)),
+                judged.target.map_or_else(String::new, target_cell),
+                judged.verdict_cell(),
+            ]);
+        }
     }
     table.line(["OSv, a virtual machine", "about 5"]);
     table
@@ -203,15 +287,23 @@ fn table(figures: &[Figure]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::{WASM, present_on_terminal};
+    use crate::rows::present_on_terminal;
 
     #[test]
     fn the_table_fits_a_terminal() {
-        let contenders =
-            [BARE, PALISADE, PARKED, "bubblewrap", WASM].map(|one| Contender::new(WORKLOAD, one));
+        let contenders = [
+            BARE,
+            PALISADE,
+            PARKED,
+            FLOOR,
+            PARKED_FLOOR,
+            "bubblewrap",
+            WASM,
+        ]
+        .map(|one| Contender::new(WORKLOAD, one));
         let mut samples = Samples::new(contenders.to_vec());
         for round in 0..20 {
-            let of_round = [150.0, 900.0, 340.0, 1100.0, 1250.0]
+            let of_round = [150.0, 900.0, 340.0, 700.0, 330.0, 1100.0, 1250.0]
                 .map(|value_us| vec![Reading::one_us(MAIN, value_us + f64::from(round))]);
             samples.push_round(of_round.to_vec());
         }

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     Trial,
     figure::{Figure, Target},
+    floor::Floor,
     measure::Schedule,
     notation::{short, signed},
     program::Program,
@@ -83,6 +84,10 @@ const FILTERS: [Lane; 2] = [
 ];
 
 impl Method for Calls {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let program = tools.palisade.companion(PROGRAM)?;
         let mut prepared = Prepared {
@@ -140,8 +145,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 20,
-        most_rounds: 200,
+        most_rounds: 2000,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }

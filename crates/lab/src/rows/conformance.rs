@@ -128,6 +128,7 @@ fn schedule() -> Schedule {
         least_rounds: 2,
         most_rounds: 2,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.0,
         watched: Vec::new(),
     }
@@ -282,6 +283,7 @@ fn comparison_figures(contender: &Contender, comparison: &Comparison) -> [Figure
         ratio: None,
         difference: None,
         target: None,
+        floor: None,
         verdict: None,
     };
     let differences = comparison.differences.len();

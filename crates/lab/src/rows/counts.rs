@@ -123,6 +123,7 @@ fn schedule() -> Schedule {
         least_rounds: 7,
         most_rounds: 7,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.0,
         watched: Vec::new(),
     }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     Warning,
     figure::{Figure, Target},
+    floor::Floor,
     network::Network,
     notation::milliseconds,
     sample::{Contender, Samples, Unit},
@@ -91,6 +92,10 @@ impl Subject for SandlockLearn {
 }
 
 impl Method for Learning {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: std::time::Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;

@@ -99,8 +99,9 @@ impl Memory {
         Schedule {
             warm_up_rounds: 1,
             least_rounds: 10,
-            most_rounds: 50,
+            most_rounds: 500,
             budget: TO_BE_SET,
+            patience: TO_BE_SET,
             relative_width: 0.02,
             watched: vec![Watched {
                 measure: GUEST.to_owned(),

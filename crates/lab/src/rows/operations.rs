@@ -15,13 +15,14 @@ use super::{
     network::{Ends, TwoEnds},
     peers_among,
     serve::Asking,
-    tables_of_peers, try_peers, try_peers_on,
+    tables_of_peers, try_one, try_peers, try_peers_on,
     wasm::try_wasm,
     watch_all,
 };
 use crate::{
     Trial, Warning,
-    figure::{Figure, Target},
+    figure::{FLOOR, Figure, Target},
+    floor::Floor,
     measure::{Schedule, Watched},
     program::Program,
     sample::{Contender, Samples, Unit},
@@ -48,6 +49,8 @@ pub(super) struct Operations {
     pub(super) operations: &'static [Operation],
     /// Of all figures.
     pub(super) unit: Unit,
+    /// The least that the kernel charges for them.
+    pub(super) floor: Floor,
     /// Of the geometric mean of the ratios.
     pub(super) mean: Option<Target>,
     /// The least that each may be of the same through a container's network.
@@ -91,8 +94,41 @@ pub(super) struct Operation {
     pub(super) title: &'static str,
     /// What it may cost behind a wall.
     pub(super) target: Target,
+    /// What it may cost beside the floor.
+    pub(super) beside_floor: Allowance,
     /// What the original measured.
     pub(super) published: &'static str,
+}
+
+/// What an operation may cost beside the floor.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Allowance {
+    /// A part of it, or a little for each of so many calls that it is made of, whichever is more.
+    Calls(u32),
+    /// So many times as much.
+    Times(f64),
+}
+
+impl Allowance {
+    /// The part.
+    const TIMES: f64 = 1.02;
+    /// The little.
+    const OVER_NS: f64 = 5.0;
+
+    /// As a target of figures in this unit.
+    fn target(self, unit: Unit) -> Target {
+        match self {
+            Self::Times(times) => Target::AtMostTimesFloor(times),
+            Self::Calls(calls) => {
+                let over_ns = Self::OVER_NS * f64::from(calls);
+                let over = match unit {
+                    Unit::Microseconds => over_ns / 1000.0,
+                    _ => over_ns,
+                };
+                Target::AtMostTimesFloorOrOver(Self::TIMES, over)
+            }
+        }
+    }
 }
 
 /// Palisade under one policy.
@@ -115,7 +151,18 @@ pub(super) const fn operation(
         key,
         title,
         target: Target::AtMostTimesBare(most),
+        beside_floor: Allowance::Calls(1),
         published,
+    }
+}
+
+impl Operation {
+    /// The same of an operation that is so many calls.
+    pub(super) const fn of_calls(self, calls: u32) -> Self {
+        Self {
+            beside_floor: Allowance::Calls(calls),
+            ..self
+        }
     }
 }
 
@@ -130,13 +177,13 @@ pub(super) const fn rate(
         key,
         title,
         target: Target::AtLeastTimesBare(least),
+        beside_floor: Allowance::Calls(1),
         published,
     }
 }
 
 /// The title of the table of WebAssembly.
-const THROUGH_WASI: &str =
-    "The same program as WebAssembly, times as much as the native one with no wall:";
+const THROUGH_WASI: &str = "The same program as WebAssembly, times as much as the native one; the floor is wasmtime alone:";
 const MEAN: &str = "geometric mean";
 const BRIDGED: &str = "bridged";
 /// After the key of an operation, its rate to that through a container's network.
@@ -158,6 +205,10 @@ impl Method for Operations {
                 self.prepare_turns(tools, workloads, &ends)
             }
         }
+    }
+
+    fn floor(&self) -> Floor {
+        self.floor
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
@@ -184,9 +235,11 @@ impl Method for Operations {
             .collect();
         if self.has_mean() {
             let walls = contenders.iter().filter(|one| one.subject != BARE);
-            figures.extend(walls.map(|wall| self.mean_figure(samples, wall)));
+            figures.extend(walls.map(|wall| self.mean_beside_floor(samples, wall)));
         }
         figures.extend(self.figures_to_bridged(samples));
+        figures.extend(self.figures_to_floor(samples));
+        figures.extend(self.figures_to_engine(samples));
         let (table, others) = tables_of_peers(
             &peers_among(contenders),
             |peers| self.table(&figures, peers),
@@ -349,6 +402,11 @@ impl Operations {
             look_at(&mut prepared, &policy)?;
             add(&mut prepared, wall.subject, &tools.palisade, &policy)?;
         }
+        if let Some(floor) = prepared.workloads.add_floor(self.floor)? {
+            let contender = Contender::new(self.name, FLOOR);
+            let left_out = try_one(&mut prepared, contender, || trial(&floor, &first_policy));
+            prepared.warnings.extend(left_out);
+        }
         Ok(prepared)
     }
 
@@ -363,8 +421,9 @@ impl Operations {
         Schedule {
             warm_up_rounds: 1,
             least_rounds: 10,
-            most_rounds: 200,
+            most_rounds: 2000,
             budget: TO_BE_SET,
+            patience: TO_BE_SET,
             relative_width: 0.02,
             watched: watched.collect(),
         }

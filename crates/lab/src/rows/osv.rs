@@ -84,6 +84,8 @@ const ROUNDS: u32 = 4;
 /// workload's own, and operations that do not end with their time.
 const BESIDE: Duration = Duration::from_millis(750);
 const SHORTEST_RUN: Duration = Duration::from_millis(50);
+/// So many times the rounds there are, at most, as long as a target is undecided.
+const MORE: usize = 100;
 /// With still more time there are more rounds.
 const LONGEST_RUN: Duration = Duration::from_millis(2500);
 
@@ -124,7 +126,7 @@ impl Method for Jvm {
             _ => with_huge_pages || !way.huge_pages,
         });
         let pace = Pace::of(budget, self.workloads.len() * ways.len());
-        prepared.schedule.most_rounds = pace.most_rounds;
+        prepared.schedule.most_rounds = pace.most_rounds * MORE;
         for workload in self.workloads {
             for way in &ways {
                 let contender = Contender::new(workload, way.name);
@@ -325,6 +327,7 @@ fn schedule() -> Schedule {
         least_rounds: ROUNDS as usize,
         most_rounds: ROUNDS as usize,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.01,
         watched: Vec::new(),
     }

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     Trial,
     figure::{Figure, Target},
+    floor::Floor,
     measure::Schedule,
     notation::short,
     program::Program,
@@ -36,6 +37,10 @@ const KEYS: [&str; 4] = [SIZES[0].0, SIZES[1].0, SIZES[2].0, SIZES[3].0];
 const TARGET: Target = Target::AtMostTimesBare(1.5);
 
 impl Method for Pictures {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let native = workloads.add_mono()?;
@@ -92,8 +97,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 10,
-        most_rounds: 200,
+        most_rounds: 2000,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }

@@ -211,8 +211,9 @@ impl Programs {
         Schedule {
             warm_up_rounds: 1,
             least_rounds: 4,
-            most_rounds: 50,
+            most_rounds: 500,
             budget: TO_BE_SET,
+            patience: TO_BE_SET,
             relative_width: 0.005,
             watched: Vec::new(),
         }

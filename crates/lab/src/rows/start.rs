@@ -6,19 +6,20 @@
 //! compiling.
 
 use super::{
-    BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, WASM, policies, ratio_cell, try_peers,
-    wasm::try_wasm, watch_all,
+    BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, WASM, is_floor, policies, ratio_cell,
+    try_one, try_peers, wasm::try_wasm, watch_all,
 };
 use crate::{
     Trial,
-    figure::{Figure, Target},
+    figure::{FLOOR, Figure, Target},
+    floor::Floor,
     library::{Library, Readiness},
     measure::Schedule,
     notation::{milliseconds, signed_milliseconds},
     program::Program,
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
-    subjects::{Bare, Palisade, Subject},
+    subjects::{Bare, FloorProgram, Palisade, Subject},
     table::Table,
     trial::{TimedProgram, microseconds},
     workloads::Workloads,
@@ -53,13 +54,25 @@ const WALL: &str = "wall";
 /// What of it lies outside the steps.
 const REST: &str = "rest";
 
+/// The floor of those that are parked.
+pub(super) const PARKED_FLOOR: &str = "floor, parked";
+/// What a start by the command may take beside the floor, and one of a domain that is parked.
+pub(super) const MOST_TIMES_FLOOR: f64 = 1.25;
+pub(super) const MOST_TIMES_PARKED_FLOOR: f64 = 1.1;
+
 impl Method for Start {
+    fn floor(&self) -> Floor {
+        Floor::Start
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = Command::new(workloads.add_true()?);
         let alone = policies::alone(&command);
+        let floor = workloads.add_floor(Floor::Start)?;
+        let floor = floor.as_ref();
         let mut prepared = Prepared::new(schedule(), workloads);
-        add_programs(&mut prepared, tools, STATIC, &alone, &command)?;
+        add_programs(&mut prepared, tools, floor, (STATIC, &alone, &command))?;
         add_reporting(&mut prepared, &tools.palisade, &alone, &command)?;
         add_grantable(&mut prepared, &tools.palisade, &alone, &command)?;
         for (name, readiness) in LIBRARY {
@@ -68,13 +81,19 @@ impl Method for Start {
                 .trials
                 .push((Contender::new(STATIC, name), Box::new(library)));
         }
+        if let Some(floor) = floor {
+            let parked = Contender::new(STATIC, PARKED_FLOOR);
+            let left_out = try_one(&mut prepared, parked, || {
+                floor.parked(&command).map(ParkedFloor)
+            });
+            prepared.warnings.extend(left_out);
+        }
         if Path::new(SYSTEM_TRUE).exists() {
             add_programs(
                 &mut prepared,
                 tools,
-                SYSTEM,
-                &Policy::default(),
-                &Command::new(SYSTEM_TRUE),
+                floor,
+                (SYSTEM, &Policy::default(), &Command::new(SYSTEM_TRUE)),
             )?;
         }
         add_module(&mut prepared, tools)?;
@@ -86,7 +105,10 @@ impl Method for Start {
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
         let contenders = samples.contenders().iter();
         let figures = contenders.map(|contender| wall_figure(samples, contender));
-        let figures: Vec<Figure> = figures.chain(module_figures(samples)).collect();
+        let to_floor = samples.contenders().iter();
+        let to_floor = to_floor.filter_map(|contender| floor_figure(samples, contender));
+        let figures = figures.chain(module_figures(samples)).chain(to_floor);
+        let figures: Vec<Figure> = figures.collect();
         let tables = vec![
             (
                 "Wall-clock time in ms, and times bare with its 95 % interval:".to_owned(),
@@ -105,8 +127,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 3,
         least_rounds: 50,
-        most_rounds: 2000,
+        most_rounds: 5000,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }
@@ -115,9 +138,8 @@ fn schedule() -> Schedule {
 fn add_programs(
     prepared: &mut Prepared,
     tools: &Tools,
-    workload: &str,
-    policy: &Policy,
-    command: &Command,
+    floor: Option<&FloorProgram>,
+    (workload, policy, command): (&str, &Policy, &Command),
 ) -> anyhow::Result<()> {
     let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
     for subject in subjects {
@@ -126,10 +148,31 @@ fn add_programs(
             .trials
             .push((Contender::new(workload, subject.name()), Box::new(trial)));
     }
+    if let Some(floor) = floor {
+        let contender = Contender::new(workload, FLOOR);
+        let left_out = try_one(prepared, contender, || {
+            Program::in_subject(floor, policy, command).map(TimedProgram)
+        });
+        prepared.warnings.extend(left_out);
+    }
     try_peers(prepared, tools, workload, command, |peer| {
         Program::in_subject(peer, policy, command).map(TimedProgram)
     });
     Ok(())
+}
+
+/// A program whose namespaces are there before it is asked for.
+struct ParkedFloor(Program);
+
+impl Trial for ParkedFloor {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let parked = self.0.park()?;
+        let began = Instant::now();
+        let ended = parked.begin().wait()?;
+        let wall_us = microseconds(began.elapsed());
+        ended.check()?;
+        Ok(vec![Reading::one_us(WALL, wall_us)])
+    }
 }
 
 /// The module beside the static program that does the same.
@@ -267,6 +310,35 @@ fn wall_figure(samples: &Samples, contender: &Contender) -> Figure {
         (WALL, Unit::Microseconds),
         target_of(contender),
     )
+    .beside_floor(samples, &floor_of(contender), baseline)
+}
+
+/// Of starts that find all but the program there, the one that does too.
+fn floor_of(contender: &Contender) -> Contender {
+    let subject = match contender.subject.as_str() {
+        "library, parked" | "library, planned" => PARKED_FLOOR,
+        _ => FLOOR,
+    };
+    Contender::new(&contender.workload, subject)
+}
+
+/// A start of a native program beside the floor's.
+fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
+    let floor = floor_of(contender);
+    let is_measured = samples.contenders().contains(&floor);
+    if !is_measured || contender.subject == BARE || is_floor(contender) {
+        return None;
+    }
+    let most = match contender.subject.as_str() {
+        PALISADE => Some(MOST_TIMES_FLOOR),
+        "library, parked" | "library, planned" => Some(MOST_TIMES_PARKED_FLOOR),
+        _ => None,
+    };
+    let target = most.map(Target::AtMostTimesFloor);
+    let measure = (WALL, Unit::Microseconds);
+    Some(Figure::to_floor(
+        samples, contender, &floor, measure, target,
+    ))
 }
 
 /// The module's start beside that of a native program behind the process wall, and beside wasmtime's.
@@ -307,12 +379,11 @@ fn wall_table(figures: &[Figure]) -> Table {
     let mut table = Table::new([
         "",
         "median",
-        "p10",
-        "p90",
         "p99",
         "× bare",
         "95 %",
         "over bare",
+        "× floor",
         "target",
         "",
     ]);
@@ -329,13 +400,39 @@ fn wall_table(figures: &[Figure]) -> Table {
             table.section(title);
         }
         for figure in of_workload.filter(|figure| figure.contender.subject != REPORTING) {
+            let to_floor = to_floor_of(figures, &figure.contender);
             match figure.measure.as_str() {
-                WALL => table.line(wall_cells(figure)),
+                WALL => {
+                    table.line(wall_cells(figure, to_floor));
+                    let judged = to_floor.filter(|to_floor| to_floor.target.is_some());
+                    table_lines(&mut table, judged.map(floor_cells));
+                }
+                _ if figure.is_to_floor() => {}
                 measure => table.line(other_cells(figure, measure)),
             }
         }
     }
     table
+}
+
+fn table_lines(table: &mut Table, lines: impl IntoIterator<Item = Vec<String>>) {
+    lines.into_iter().for_each(|line| table.line(line));
+}
+
+fn to_floor_of<'a>(figures: &'a [Figure], contender: &Contender) -> Option<&'a Figure> {
+    let is_whose = |figure: &&Figure| figure.is_to_floor() && figure.contender == *contender;
+    figures.iter().find(is_whose)
+}
+
+/// What is judged beside the floor, in a line below the start.
+fn floor_cells(figure: &Figure) -> Vec<String> {
+    let mut cells = vec!["    × floor".to_owned()];
+    cells.resize(4, String::new());
+    cells.extend([figure.ratio_interval(), String::new()]);
+    cells.push(ratio_cell(Some(figure)));
+    cells.push(figure.target.map_or_else(String::new, target_cell));
+    cells.push(figure.verdict_cell());
+    cells
 }
 
 /// A ratio to something else than bare, in the columns of the ratios to bare.
@@ -346,24 +443,25 @@ fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
         other => format!("  wasm × {other}"),
     };
     let mut cells = vec![title];
-    cells.resize(5, String::new());
+    cells.resize(3, String::new());
     cells.extend([ratio_cell(Some(figure)), figure.ratio_interval()]);
-    cells.push(String::new());
+    cells.extend([String::new(), String::new()]);
     cells.push(figure.target.map_or_else(String::new, target_cell));
     cells.push(figure.verdict_cell());
     cells
 }
 
-fn wall_cells(figure: &Figure) -> Vec<String> {
+fn wall_cells(figure: &Figure, to_floor: Option<&Figure>) -> Vec<String> {
     let mut cells = vec![format!("  {}", figure.contender.subject)];
     if let Some(summary) = figure.summary {
-        cells.extend([summary.median, summary.p10, summary.p90, summary.p99].map(milliseconds));
+        cells.extend([summary.median, summary.p99].map(milliseconds));
     }
     cells.push(ratio_cell(Some(figure)));
     cells.push(figure.ratio_interval());
     cells.push(figure.difference.map_or_else(String::new, |difference| {
         signed_milliseconds(difference.value)
     }));
+    cells.push(ratio_cell(to_floor));
     cells.push(figure.target.map_or_else(String::new, target_cell));
     cells.push(figure.verdict_cell());
     cells
@@ -380,7 +478,9 @@ pub(super) fn target_cell(target: Target) -> String {
         Target::AtMostTimesBare(times)
         | Target::AtMostTimesProcess(times)
         | Target::AtMostTimesWasmtime(times)
-        | Target::AtMostTimesOther(times) => format!("≤ {times} ×"),
+        | Target::AtMostTimesOther(times)
+        | Target::AtMostTimesFloor(times)
+        | Target::AtMostTimesFloorOrOver(times, _) => format!("≤ {times} ×"),
         Target::AtLeastTimesBare(times)
         | Target::AtLeastTimesBridged(times)
         | Target::AtLeastTimesOther(times) => format!("≥ {times} ×"),

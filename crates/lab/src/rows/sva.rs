@@ -6,7 +6,7 @@ use super::{
     programs::{Job, Programs},
     sources::{BZIP2, LAME},
 };
-use crate::{sample::Unit, workloads::Workloads};
+use crate::{floor::Floor, sample::Unit, workloads::Workloads};
 use palisade_wall::Command;
 use std::ffi::OsString;
 
@@ -41,6 +41,7 @@ pub(super) static BANDWIDTH: Operations = Operations {
         file("write-4096", "write 4 MB", ""),
     ],
     unit: Unit::Microseconds,
+    floor: Floor::Filter,
     mean: None,
     least_times_bridged: None,
     original: Some("SVA-OS"),

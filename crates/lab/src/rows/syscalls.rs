@@ -4,7 +4,7 @@ use super::{
     operations::{Operations, ThroughWasi, Wall, Workload, operation},
     policies,
 };
-use crate::{figure::Target, sample::Unit, workloads::Workloads};
+use crate::{figure::Target, floor::Floor, sample::Unit, workloads::Workloads};
 use palisade_wall::Command;
 
 /// Length of a batch in µs, short beside the scheduler's time slice, and batches of each run.
@@ -44,6 +44,7 @@ pub(super) static SYSCALLS: Operations = Operations {
         operation("fork+exec", "fork, exec, wait", 1.15, ""),
     ],
     unit: Unit::Nanoseconds,
+    floor: Floor::Filter,
     mean: Some(Target::AtMostTimesBare(1.05)),
     least_times_bridged: None,
     original: None,

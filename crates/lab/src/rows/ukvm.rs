@@ -6,8 +6,11 @@ use super::{
     operations::{Operations, ThroughWasi, Wall, Workload, operation},
     policies,
 };
-use crate::{sample::Unit, workloads::Workloads};
+use crate::{floor::Floor, sample::Unit, workloads::Workloads};
 use palisade_wall::Command;
+
+/// Of the file that `mk-3` reads and writes.
+const BYTES: u32 = 5 << 20;
 
 const ORIGINAL: Option<&str> = Some("µKVM");
 const READING: Wall = Wall {
@@ -33,10 +36,11 @@ pub(super) static OPENS: Operations = Operations {
     workload: Workload::Alone(lay_out_opens),
     walls: &[READING],
     operations: &[
-        operation("open-500", "open 500 files", 1.01, "+2.98 %"),
-        operation("open-1000", "open 1000 files", 1.01, "+3.33 %"),
+        operation("open-500", "open 500 files", 1.01, "+2.98 %").of_calls(500),
+        operation("open-1000", "open 1000 files", 1.01, "+3.33 %").of_calls(1000),
     ],
     unit: Unit::Microseconds,
+    floor: Floor::Filter,
     mean: None,
     least_times_bridged: None,
     original: ORIGINAL,
@@ -52,8 +56,8 @@ pub(super) static CHECKED_OPENS: Operations = Operations {
     name: "mk-7",
     walls: &[EVERYTHING_ON],
     operations: &[
-        operation("open-500", "open 500 files", 1.05, "+68.55 %"),
-        operation("open-1000", "open 1000 files", 1.05, "+39.89 %"),
+        operation("open-500", "open 500 files", 1.05, "+68.55 %").of_calls(500),
+        operation("open-1000", "open 1000 files", 1.05, "+39.89 %").of_calls(1000),
     ],
     ..OPENS
 };
@@ -76,16 +80,16 @@ pub(super) static BLOCKS: Operations = Operations {
     workload: Workload::Alone(lay_out_blocks),
     walls: &[WRITING],
     operations: &[
-        operation("read-64", "read by 64 B", 1.05, "−1.41 …"),
-        operation("read-128", "read by 128 B", 1.05, "+0.71 %"),
-        operation("read-256", "read by 256 B", 1.05, "in all"),
-        operation("read-512", "read by 512 B", 1.01, ""),
-        operation("read-1024", "read by 1024 B", 1.01, ""),
-        operation("write-64", "write by 64 B", 1.05, ""),
-        operation("write-128", "write by 128 B", 1.05, ""),
-        operation("write-256", "write by 256 B", 1.05, ""),
-        operation("write-512", "write by 512 B", 1.01, ""),
-        operation("write-1024", "write by 1024 B", 1.01, ""),
+        operation("read-64", "read by 64 B", 1.05, "−1.41 …").of_calls(BYTES / 64),
+        operation("read-128", "read by 128 B", 1.05, "+0.71 %").of_calls(BYTES / 128),
+        operation("read-256", "read by 256 B", 1.05, "in all").of_calls(BYTES / 256),
+        operation("read-512", "read by 512 B", 1.01, "").of_calls(BYTES / 512),
+        operation("read-1024", "read by 1024 B", 1.01, "").of_calls(BYTES / 1024),
+        operation("write-64", "write by 64 B", 1.05, "").of_calls(BYTES / 64),
+        operation("write-128", "write by 128 B", 1.05, "").of_calls(BYTES / 128),
+        operation("write-256", "write by 256 B", 1.05, "").of_calls(BYTES / 256),
+        operation("write-512", "write by 512 B", 1.01, "").of_calls(BYTES / 512),
+        operation("write-1024", "write by 1024 B", 1.01, "").of_calls(BYTES / 1024),
     ],
     through_wasi: Some(ThroughWasi {
         program: "blocks",
@@ -99,10 +103,10 @@ pub(super) static THREADS: Operations = Operations {
     title: "µs until the last one runs with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::Alone(lay_out_threads),
     operations: &[
-        operation("threads-10", "10 threads", 1.01, "≤ +14.29 %"),
-        operation("threads-30", "30 threads", 1.01, "≤ +14.29 %"),
-        operation("threads-60", "60 threads", 1.01, "≤ +14.29 %"),
-        operation("threads-100", "100 threads", 1.01, "≤ +14.29 %"),
+        operation("threads-10", "10 threads", 1.01, "≤ +14.29 %").of_calls(10),
+        operation("threads-30", "30 threads", 1.01, "≤ +14.29 %").of_calls(30),
+        operation("threads-60", "60 threads", 1.01, "≤ +14.29 %").of_calls(60),
+        operation("threads-100", "100 threads", 1.01, "≤ +14.29 %").of_calls(100),
     ],
     pinned: false,
     through_wasi: None,
@@ -119,8 +123,7 @@ fn lay_out_opens(workloads: &Workloads) -> anyhow::Result<Command> {
 }
 
 fn lay_out_blocks(workloads: &Workloads) -> anyhow::Result<Command> {
-    const FILE_BYTES: usize = 5 << 20;
-    let file = workloads.add_large_file(FILE_BYTES)?;
+    let file = workloads.add_large_file(BYTES as usize)?;
     Ok(Command {
         program: workloads.add_blocks()?.into(),
         arguments: vec![file.into(), "1".into()],

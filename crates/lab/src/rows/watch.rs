@@ -9,6 +9,7 @@ use super::{
 use crate::{
     Warning,
     figure::{Figure, Target},
+    floor::Floor,
     measure::Schedule,
     network::Network,
     notation::milliseconds,
@@ -111,6 +112,10 @@ impl Subject for Strace {
 }
 
 impl Method for Watching {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: std::time::Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
@@ -195,8 +200,9 @@ pub(super) fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 6,
-        most_rounds: 50,
+        most_rounds: 500,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.01,
         watched: Vec::new(),
     }

@@ -15,6 +15,8 @@ use palisade_lab::{
 };
 use std::sync::{Arc, atomic::Ordering};
 
+/// How many times as long a row may take while a target is undecided, if it is asked for.
+const PATIENT: u32 = 10;
 /// Exit code where a row could not be measured.
 const ROW_FAILED: u8 = 1;
 /// Exit code where a comparison found something slower.
@@ -42,6 +44,7 @@ fn measure(args: BenchArgs, origin: &Origin) -> anyhow::Result<u8> {
         palisade: origin.measured(args.palisade.clone()),
         out: args.out.clone(),
         budget: args.time,
+        patience: if args.patient { PATIENT } else { 1 },
         peers: peers::resolve(&args.peers)?,
         extent: match args.quick {
             true => Extent::Quick,

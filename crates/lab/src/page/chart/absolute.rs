@@ -136,7 +136,9 @@ fn absolute_group(
         }
         Target::AtMostTimesProcess(_)
         | Target::AtMostTimesWasmtime(_)
-        | Target::AtLeastTimesBridged(_) => None,
+        | Target::AtLeastTimesBridged(_)
+        | Target::AtMostTimesFloor(_)
+        | Target::AtMostTimesFloorOrOver(..) => None,
     });
     let series = by_kind(series_of(everybody, figure)?);
     let rounds = row.samples.series(&figure.contender, &figure.measure);

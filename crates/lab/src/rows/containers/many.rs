@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Trial,
     figure::{Figure, Target},
+    floor::Floor,
     measure::Schedule,
     notation::milliseconds,
     rows::{Extent, Method, Prepared, TO_BE_SET, Tools},
@@ -40,6 +41,10 @@ const COLUMNS: [&str; 9] = [
 ];
 
 impl Method for Many {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let asked = Asked::alone(workloads.add_idle()?);
@@ -85,8 +90,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 4,
-        most_rounds: 30,
+        most_rounds: 300,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.05,
         watched: Vec::new(),
     }

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Trial,
     figure::{Figure, Target},
+    floor::Floor,
     measure::Schedule,
     memory::{Held, Process, tree_of},
     notation::kibibytes,
@@ -39,6 +40,10 @@ const MOST_BYTES: f64 = 1.5 * 1024.0 * 1024.0;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Method for Memory {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let asked = Asked::alone(workloads.add_idle()?);
@@ -70,8 +75,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 10,
-        most_rounds: 30,
+        most_rounds: 300,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }

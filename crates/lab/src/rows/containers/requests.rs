@@ -11,6 +11,7 @@ use super::{
 use crate::{
     Trial,
     figure::{Figure, Target},
+    floor::Floor,
     measure::Schedule,
     network::{Port, Transport},
     notation::short,
@@ -50,6 +51,10 @@ const PROGRAMS: [(&str, &str, &str); 4] = [
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Method for Requests {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         for (program, package, _) in PROGRAMS {
             ensure!(
@@ -100,8 +105,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 6,
-        most_rounds: 60,
+        most_rounds: 600,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.01,
         watched: Vec::new(),
     }

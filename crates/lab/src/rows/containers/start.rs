@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Trial,
     figure::{Figure, Target},
+    floor::Floor,
     measure::Schedule,
     notation::milliseconds,
     rows::{Method, Prepared, TO_BE_SET, Tools},
@@ -39,6 +40,10 @@ const COLUMNS: [&str; 11] = [
 ];
 
 impl Method for Start {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let asked = Asked::alone(workloads.add_true()?);
@@ -67,8 +72,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 2,
         least_rounds: 20,
-        most_rounds: 500,
+        most_rounds: 5000,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.03,
         watched: Vec::new(),
     }

@@ -5,6 +5,7 @@ use super::{
     ends::{Client, Ends, Hello, Place, Side},
 };
 use crate::{
+    floor::Floor,
     network::Transport,
     rows::{
         Extent,
@@ -29,6 +30,7 @@ pub(in crate::rows) static BULK: Operations = Operations {
         rate("out", "out of the server", 0.99, "−6.3 %"),
     ],
     unit: Unit::MegabytesPerSecond,
+    floor: Floor::Bare,
     mean: None,
     least_times_bridged: None,
     original: Some("Denali"),

@@ -6,6 +6,7 @@ use super::{
     ends::{Client, CommandAt, Ends, Hello, Place, Side, add_own_folder, give_to_nobody},
 };
 use crate::{
+    floor::Floor,
     network::Transport,
     rows::{
         Extent,
@@ -37,6 +38,7 @@ pub(in crate::rows) static COPY: Operations = Operations {
     walls: &[WRITING],
     operations: &[rate("file", "one file", 0.99, "~0")],
     unit: Unit::MegabytesPerSecond,
+    floor: Floor::Bare,
     mean: None,
     least_times_bridged: None,
     original: Some("SVA-OS"),

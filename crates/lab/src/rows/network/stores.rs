@@ -7,6 +7,7 @@ use super::{
     ends::{Client, CommandAt, Ends, Hello, Place, Side, add_own_folder},
 };
 use crate::{
+    floor::Floor,
     network::Transport,
     rows::{
         Extent,
@@ -41,6 +42,7 @@ pub(in crate::rows) static MEMCACHED: Operations = Operations {
     walls: &[READING],
     operations: &[rate("requests", "memcached", 0.99, "+39.6 %")],
     unit: Unit::PerSecond,
+    floor: Floor::Bare,
     mean: None,
     least_times_bridged: Some(1.4),
     original: Some("OSv"),

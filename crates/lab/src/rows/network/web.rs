@@ -8,6 +8,7 @@ use super::{
     streams::{asking, serving},
 };
 use crate::{
+    floor::Floor,
     network::Transport,
     rows::{
         Extent,
@@ -42,6 +43,7 @@ pub(in crate::rows) static FILES: Operations = Operations {
         rate("file-1024", "files of 1 MB", 0.99, "~0"),
     ],
     unit: Unit::MegabytesPerSecond,
+    floor: Floor::Bare,
     mean: None,
     least_times_bridged: None,
     original: Some("SVA-OS"),

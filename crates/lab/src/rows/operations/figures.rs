@@ -1,11 +1,14 @@
 //! From samples of operations to figures.
 
-use super::{BRIDGED, Operation, Operations, TO_BRIDGED};
+use super::{BRIDGED, MEAN, Operation, Operations, TO_BRIDGED};
 use crate::{
-    figure::{Figure, Target},
-    rows::BARE,
+    figure::{FLOOR, Figure, TO_FLOOR, Target},
+    rows::{BARE, WASM},
     sample::{Contender, Samples},
 };
+
+/// An engine that runs programs alone.
+const ENGINE: &str = "wasmtime";
 
 impl Operations {
     pub(super) fn is_ours(&self, contender: &Contender) -> bool {
@@ -20,7 +23,9 @@ impl Operations {
         let figure = |operation: &Operation| {
             let target = self.is_ours(contender).then_some(operation.target);
             let measure = (operation.key, self.unit);
-            Figure::of(samples, contender, baseline, measure, target).titled(operation.title)
+            Figure::of(samples, contender, baseline, measure, target)
+                .beside_floor(samples, &self.floor_contender(), baseline)
+                .titled(operation.title)
         };
         let measures = samples.measures(contender);
         let was_measured = |one: &&Operation| measures.contains(&one.key) || measures.is_empty();
@@ -28,11 +33,25 @@ impl Operations {
         operations.map(figure).collect()
     }
 
-    pub(super) fn mean_figure(&self, samples: &Samples, wall: &Contender) -> Figure {
+    fn floor_contender(&self) -> Contender {
+        Contender::new(self.name, FLOOR)
+    }
+
+    /// A wall's mean, and what the floor's reaches of its target.
+    pub(super) fn mean_beside_floor(&self, samples: &Samples, wall: &Contender) -> Figure {
+        let target = self.mean.filter(|_| self.is_ours(wall));
+        let mean = self.mean_figure(samples, wall, target);
+        let floor = self.floor_contender();
+        match target.is_some() && samples.contenders().contains(&floor) {
+            true => mean.beside_mean(&self.mean_figure(samples, &floor, target)),
+            false => mean,
+        }
+    }
+
+    fn mean_figure(&self, samples: &Samples, wall: &Contender, target: Option<Target>) -> Figure {
         let measures = samples.measures(wall);
         let mut keys = self.keys();
         keys.retain(|key| measures.contains(key));
-        let target = self.mean.filter(|_| self.is_ours(wall));
         let bare = Contender::new(self.name, BARE);
         Figure::mean_ratio(samples, wall, &bare, (&keys, self.unit), target)
     }
@@ -67,5 +86,42 @@ impl Operations {
         };
         ours.flat_map(|ours| self.operations.iter().map(|one| figure(ours, one)))
             .collect()
+    }
+
+    /// The wasm wall to an engine with no wall around it, the floor of a WebAssembly program.
+    pub(super) fn figures_to_engine(&self, samples: &Samples) -> Vec<Figure> {
+        let [wasm, engine] = [WASM, ENGINE].map(|subject| Contender::new(self.name, subject));
+        let take_part = |one| samples.contenders().contains(one);
+        if ![&wasm, &engine].into_iter().all(take_part) {
+            return Vec::new();
+        }
+        let measures = samples.measures(&wasm).into_iter();
+        let measures = measures.filter(|measure| self.keys().contains(measure));
+        measures
+            .map(|measure| Figure::to_floor(samples, &wasm, &engine, (measure, self.unit), None))
+            .collect()
+    }
+
+    /// Ours to the floor, where that was measured.
+    pub(super) fn figures_to_floor(&self, samples: &Samples) -> Vec<Figure> {
+        let floor = self.floor_contender();
+        if !samples.contenders().contains(&floor) {
+            return Vec::new();
+        }
+        let ours = samples.contenders().iter().filter(|one| self.is_ours(one));
+        ours.flat_map(|ours| {
+            let of_operations = self.operations.iter().map(|operation| {
+                let target = Some(operation.beside_floor.target(self.unit));
+                let measure = (operation.key, self.unit);
+                Figure::to_floor(samples, ours, &floor, measure, target)
+            });
+            let keys = self.keys();
+            let mean = self.has_mean().then(|| Figure {
+                measure: format!("{MEAN}{TO_FLOOR}"),
+                ..Figure::mean_ratio(samples, ours, &floor, (&keys, self.unit), None).against(FLOOR)
+            });
+            of_operations.chain(mean).collect::<Vec<_>>()
+        })
+        .collect()
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::rows::{network, present_on_terminal, sva::BANDWIDTH, syscalls::SYSCALLS, ukvm};
-use crate::{sample::Reading, wasi::Toolchain};
+use crate::{figure::Verdict, sample::Reading, wasi::Toolchain};
 use std::ffi::OsString;
 
 /// Every row of this kind.
@@ -140,6 +140,62 @@ fn every_table_fits_a_terminal() {
     }
 }
 
+/// Between ours and peers.
+fn subjects_with_floor(row: &Operations) -> Vec<&'static str> {
+    let mut subjects = subjects_of(row);
+    subjects.insert(subjects.len() - 1, FLOOR);
+    subjects
+}
+
+#[test]
+fn every_table_with_a_floor_fits_a_terminal() {
+    let with_ends = every_row_with_two_ends().into_iter();
+    let rows = every_row().into_iter().chain(with_ends);
+    for row in rows.filter(|row| row.floor.is_subject()) {
+        let subjects = subjects_with_floor(row);
+        let (figures, text) = present_on_terminal(row, &quiet_machine(row, &subjects));
+        let to_floor = figures.iter().filter(|figure| figure.is_to_floor());
+        let judged = to_floor.filter(|figure| figure.verdict.is_some()).count();
+        assert_eq!(
+            judged,
+            row.walls.len() * row.operations.len(),
+            "{}",
+            row.name
+        );
+        insta::assert_snapshot!(format!("{}-floor", row.name), text);
+    }
+}
+
+/// The floor is at 1.1 × bare: `mk-2` may cost 1.01, so nobody can reach that, and palisade's 1.04 is below the floor.
+#[test]
+fn a_target_below_the_floor_is_none_that_is_missed() {
+    let row = &ukvm::OPENS;
+    let (figures, _) = row.present(&quiet_machine(row, &subjects_with_floor(row)));
+    let ours = figures
+        .iter()
+        .filter(|one| one.contender.subject == "palisade run");
+    let to_bare = ours.clone().find(|one| one.measure == "open-500").unwrap();
+    assert_eq!(to_bare.verdict, Some(Verdict::BelowFloor));
+    assert!(to_bare.floor.is_some_and(|floor| floor.low > 1.01));
+    let to_floor = ours
+        .clone()
+        .find(|one| one.measure == "open-500 to floor")
+        .unwrap();
+    assert_eq!(to_floor.verdict, Some(Verdict::Pass));
+    let (figures, _) = row.present(&quiet_machine(row, &subjects_of(row)));
+    let short = |one: &Figure| one.verdict == Some(Verdict::Short);
+    assert!(figures.iter().any(short) && figures.iter().all(|one| one.floor.is_none()));
+}
+
+/// 5 ns for each of 500 opens are more than 2 % of a short time, and less of a long one.
+#[test]
+fn a_little_more_than_the_floor_is_allowed_for_each_call() {
+    let target = |calls| Allowance::Calls(calls).target(Unit::Microseconds);
+    assert_eq!(target(500), Target::AtMostTimesFloorOrOver(1.02, 2.5));
+    let target = Allowance::Calls(1).target(Unit::Nanoseconds);
+    assert_eq!(target, Target::AtMostTimesFloorOrOver(1.02, 5.0));
+}
+
 /// Beside those that can be asked for a network. Rates are the lower the more a wall costs, which the
 /// samples of a quiet machine do not know.
 #[test]
@@ -231,8 +287,10 @@ fn a_webassembly_program_has_a_table_of_its_own() {
     let (figures, text) = present_on_terminal(&SYSCALLS, &samples);
     insta::assert_snapshot!("through-wasi", text);
     let of_wasm = figures.iter().filter(|one| one.contender.subject == WASM);
-    assert!(of_wasm.clone().all(|figure| figure.verdict.is_none()));
-    assert_eq!(of_wasm.count(), SYSCALLS.operations.len() - lacks.len() + 1);
+    let (to_floor, of_wasm): (Vec<_>, Vec<_>) = of_wasm.partition(|one| one.is_to_floor());
+    assert_eq!(to_floor.len(), SYSCALLS.operations.len() - lacks.len());
+    assert!(of_wasm.iter().all(|figure| figure.verdict.is_none()));
+    assert_eq!(of_wasm.len(), SYSCALLS.operations.len() - lacks.len() + 1);
 }
 
 /// The workloads that go through WASI compile where there is a compiler, which all tests need.

@@ -134,8 +134,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 6,
-        most_rounds: 60,
+        most_rounds: 600,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.01,
         watched: vec![Watched {
             measure: SATURATION.to_owned(),

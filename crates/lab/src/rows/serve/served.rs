@@ -221,8 +221,9 @@ impl Served {
         Schedule {
             warm_up_rounds: 1,
             least_rounds: 10,
-            most_rounds: 200,
+            most_rounds: 2000,
             budget: TO_BE_SET,
+            patience: TO_BE_SET,
             relative_width: 0.005,
             watched: watched.collect(),
         }
@@ -415,6 +416,7 @@ impl Isolations {
             ratio: None,
             difference: Some(estimate_difference(&fresh, &kept)),
             target: None,
+            floor: None,
             verdict: None,
         })
     }

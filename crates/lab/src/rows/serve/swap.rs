@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Trial,
     figure::{Figure, Target, Verdict},
+    floor::Floor,
     measure::Schedule,
     notation::four_figures,
     pin::{Apart, Pin},
@@ -77,6 +78,10 @@ static LANES: [Lane; 1] = [Lane {
 }];
 
 impl Method for Swap {
+    fn floor(&self) -> Floor {
+        Floor::Unmeasured
+    }
+
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
@@ -150,8 +155,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 10,
-        most_rounds: 30,
+        most_rounds: 300,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.05,
         watched: Vec::new(),
     }

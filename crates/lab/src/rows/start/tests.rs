@@ -72,13 +72,16 @@ fn quiet_machine() -> Samples {
     let contenders = [
         (STATIC, "bare", 392.0),
         (STATIC, "palisade run", 1310.0),
+        (STATIC, FLOOR, 1100.0),
         (STATIC, "bubblewrap", 3420.0),
         (STATIC, "palisade run --report", 1360.0),
         (STATIC, "library, keeper up", 760.0),
         (STATIC, "library, parked", 420.0),
         (STATIC, "library, planned", 390.0),
+        (STATIC, PARKED_FLOOR, 395.0),
         (SYSTEM, "bare", 590.0),
         (SYSTEM, "palisade run", 1905.5),
+        (SYSTEM, FLOOR, 1300.0),
         (SYSTEM, "bubblewrap", 3800.0),
         (MODULE, "bare", 390.0),
         (MODULE, "palisade run, wasm", 1900.0),
@@ -109,7 +112,13 @@ fn quiet_machine() -> Samples {
 fn the_tables_fit_a_terminal() {
     let (figures, text) = present_on_terminal(&Start, &quiet_machine());
     insta::assert_snapshot!(text);
-    assert_eq!(figures.len(), 15 + 2, "what is not shown is kept");
+    let to_floor = figures.iter().filter(|figure| figure.is_to_floor()).count();
+    assert_eq!(to_floor, 8);
+    assert_eq!(
+        figures.len(),
+        18 + 2 + to_floor,
+        "what is not shown is kept"
+    );
 }
 
 #[test]

@@ -144,8 +144,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 0,
         least_rounds: 4,
-        most_rounds: 20,
+        most_rounds: 200,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.05,
         watched: Vec::new(),
     }

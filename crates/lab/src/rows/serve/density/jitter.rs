@@ -98,8 +98,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 1,
         least_rounds: 6,
-        most_rounds: 40,
+        most_rounds: 400,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.03,
         watched: vec![Watched {
             measure: SLOW.to_owned(),

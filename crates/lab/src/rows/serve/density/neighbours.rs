@@ -156,8 +156,9 @@ fn schedule() -> Schedule {
     Schedule {
         warm_up_rounds: 0,
         least_rounds: 5,
-        most_rounds: 30,
+        most_rounds: 300,
         budget: TO_BE_SET,
+        patience: TO_BE_SET,
         relative_width: 0.05,
         watched: Vec::new(),
     }

@@ -1,0 +1,69 @@
+//! The floor of a row: the least that the kernel charges for what the row needs, whoever builds the wall.
+//!
+//! It is a subject as palisade and peers are: a small program in C around the workload (`lab/workloads/floor-*.c`),
+//! which does that and nothing else. Targets of palisade's are against it; where one against bare lies below it, the
+//! verdict says so ([`Verdict::BelowFloor`](crate::figure::Verdict::BelowFloor)).
+
+use std::fmt;
+
+/// What a row's floor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Floor {
+    /// The workload with no wall: for what the row needs the kernel charges nothing.
+    Bare,
+    /// A filter of one instruction: `floor-filter`.
+    Filter,
+    /// The namespaces of a domain with one mount, and waiting for the program: `floor-start`.
+    Start,
+    /// Somebody else who makes sockets and connects them: `floor-notify`.
+    Notifier,
+    /// There is none yet.
+    Unmeasured,
+}
+
+impl Floor {
+    /// Whether it is measured as a subject of its own.
+    pub fn is_subject(self) -> bool {
+        match self {
+            Self::Filter | Self::Start | Self::Notifier => true,
+            Self::Bare | Self::Unmeasured => false,
+        }
+    }
+}
+
+impl fmt::Display for Floor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Bare => "bare; the kernel charges nothing for what this row needs",
+            Self::Filter => "the program behind a system-call filter of one instruction",
+            Self::Start => {
+                "a launcher in C: the same namespaces, one mount, the program; parked, all but the program made ahead"
+            }
+            Self::Notifier => {
+                "a listener in C that makes the program's sockets and connects them, with nothing to decide"
+            }
+            Self::Unmeasured => "not measured in this row",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::rows;
+
+    /// Rows that need the kernel's help have a floor of their own; none says that it has one and measures none.
+    #[test]
+    fn every_row_says_what_its_floor_is() {
+        let with = |floor| {
+            let rows = rows().iter().filter(move |row| row.method.floor() == floor);
+            rows.map(|row| row.name).collect::<Vec<_>>()
+        };
+        let calls = [
+            "syscalls", "mk-2", "mk-3", "mk-6", "mk-7", "sva-f4", "mk-4", "mk-5",
+        ];
+        assert_eq!(with(Floor::Filter), calls);
+        assert_eq!(with(Floor::Start), ["start", "osv-boot"]);
+        assert_eq!(with(Floor::Notifier), ["broker"]);
+    }
+}
