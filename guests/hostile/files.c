@@ -220,7 +220,14 @@ int attack_drop_setuid_open(void)
 
 int attack_drop_device(void)
 {
-	return mknod(planted(), S_IFCHR | 0666, makedev(1, 3)) ? refused("mknod") : DONE;
+	if (mknod(planted(), S_IFCHR | 0666, makedev(1, 3)) == 0)
+		return DONE;
+	/* What overlayfs takes for a file that was deleted is a device too, without a number, and anybody may make it. */
+	if (write_nonce(planted()) != DONE)
+		return refused("open");
+	return syscall(SYS_renameat2, AT_FDCWD, planted(), AT_FDCWD, PATH_OF("%s.moved", planted()), RENAME_WHITEOUT)
+		       ? refused("renameat2")
+		       : DONE;
 }
 
 static int bind_socket_at(const char *directory)

@@ -556,7 +556,7 @@ impl Broker {
 impl Shared {
     /// Whether signals take no call back that is answered: see `notifies::WATCHER`.
     fn keeps_calls(&self) -> bool {
-        self.watch.is_some() || self.asking.is_some()
+        self.watch.is_some() || self.asking.is_some() || self.callers.special_files_ruled
     }
 
     /// Tells the proxy of a connection that will be begun for a guest, to an address in the form of the socket's
@@ -846,7 +846,7 @@ impl Answers {
                 }
                 // The kernel has its own answer.
                 if ticket.is_of_files() {
-                    let _ = notify::let_continue(listener, call.id);
+                    self.let_go_on(call);
                     return;
                 }
                 self.shared
@@ -858,9 +858,19 @@ impl Answers {
                 ticket,
                 allowed,
             }),
-            // It fails only if nobody waits any more.
-            Answer::Continue => drop(notify::let_continue(listener, call.id)),
+            Answer::Continue => self.let_go_on(call),
         }
+    }
+
+    /// Only what the filter would allow if nobody listened. What is made for the guest is no such call, whatever it was asked
+    /// about: a pointer may lead elsewhere by now.
+    fn let_go_on(&self, call: &Notification) {
+        let listener = self.shared.listener.as_fd();
+        // It fails only if nobody waits any more.
+        let _ = match self.shared.callers.makes_for(call) {
+            true => notify::answer(listener, call.id, Err(Errno::ACCESS)),
+            false => notify::let_continue(listener, call.id),
+        };
     }
 
     /// A socket that nobody waits for any more is closed here.

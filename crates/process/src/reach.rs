@@ -79,7 +79,7 @@ impl<'a> Reach<'a> {
         writes.then(|| relied.find(|relied| self.can_change(relied)))?
     }
 
-    /// Whether control groups of version 2 lie in what was granted: an open folder of those is a place for a new process
+    /// Whether control groups lie in what was granted: an open folder of those is a place for a new process
     /// (`CLONE_INTO_CGROUP`), and who may write there is asked by user, whatever the mount says.
     pub(crate) fn shows_control_groups(&self) -> bool {
         let mut granted = self.layout.granted_mounts().peekable();
@@ -89,7 +89,7 @@ impl<'a> Reach<'a> {
         let Some(mounts) = self.read_mount_table().ok().filter(|all| !all.is_empty()) else {
             return true;
         };
-        let points: Vec<_> = mounts.points_of("cgroup2").collect();
+        let points: Vec<_> = mounts.of_control_groups().collect();
         let meets = |folder: &Path| {
             let mut points = points.iter();
             points.any(|point| point.starts_with(folder) || folder.starts_with(point))

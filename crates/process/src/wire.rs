@@ -298,6 +298,10 @@ pub mod perform {
     pub const ATTACHED_ROOT: u64 = 4;
     /// A memory file with whom the caller is, in a container: see [`super::caller`].
     pub const ATTACHED_CALLER: u64 = 8;
+    /// A folder that the guest has open, which the path leads through by its number: it is put there.
+    pub const ATTACHED_OPEN: u64 = 16;
+    /// That number.
+    pub const OPEN_NUMBER: usize = 22;
     /// How many descriptors, the last ones, go with the message.
     pub const RIGHTS: usize = 5;
     /// The address itself, in this and the following words.
@@ -472,7 +476,7 @@ pub mod notifies {
     pub const SUPERVISOR: u32 = 1;
     /// Init, who looks and lets them go on. Where the kernel has no room for that, they are not looked at.
     pub const INIT: u32 = 2;
-    /// The supervisor, who decides some calls and looks at all that name files.
+    /// The supervisor, and no signal takes a call back that it attends to: one that is only looked at, or is carried out at once.
     pub const WATCHER: u32 = 3;
 }
 

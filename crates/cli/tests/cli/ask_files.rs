@@ -40,6 +40,7 @@ cases![
     silence_is_no_to_a_file,
     what_lies_there_since_is_not_granted,
     who_swaps_it_all_the_time_gains_nothing,
+    a_node_is_never_let_go_on,
     a_terminal_that_is_closed_says_no,
     what_the_guest_leads_to_is_not_asked_about,
     a_grant_answers_a_question_about_files,
@@ -531,6 +532,51 @@ for line in sys.stdin:
         swap();
     }
     assert_eq!(run(), "content", "once nobody swaps it, it is granted");
+}
+
+/// Where too many questions wait, calls go on without. Not one that makes a FIFO: its path may be another one by then.
+fn a_node_is_never_let_go_on(fixture: &Fixture) {
+    let [file, _] = write_files(fixture);
+    fixture.make_folder("out");
+    fixture.write_program("tools/asker", "#!/bin/sh\nexec cat >/dev/null\n");
+    let work = fixture.text("out");
+    let script = format!(
+        "import ctypes, mmap, os, signal, threading
+class Waiting(threading.Thread):
+    daemon = True
+    def run(self): os.path.exists('{file}')
+threading.stack_size(65536)
+for _ in range(300): Waiting().start()
+call = ctypes.CDLL(None, use_errno=True).mknod
+paths = [path.encode() + bytes(1) for path in ('{file}x', '{work}/planted')]
+size = max(map(len, paths))
+paths = [path.ljust(size, bytes(1)) for path in paths]
+shared = mmap.mmap(-1, size)
+flipping = os.fork()
+if flipping == 0:
+    while True:
+        shared[:] = paths[0]
+        shared[:] = paths[1]
+place = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+for _ in range(600):
+    call(ctypes.c_void_p(place), 0o10600, 0)
+os.kill(flipping, signal.SIGKILL)
+print(os.listdir('{work}'), flush=True)
+os._exit(0)
+"
+    );
+    let asker = fixture.text("tools/asker");
+    let flags = [
+        "run",
+        "--write",
+        "out",
+        "--ask-program",
+        &asker,
+        "--ask-files",
+    ];
+    let python = ["--", "/usr/bin/python3", "-c", &script];
+    let outcome = fixture.palisade(flags.iter().chain(&python)).run();
+    outcome.prints("[]\n");
 }
 
 /// Whoever sat there is gone.

@@ -1047,6 +1047,8 @@ print(modes, bound.getsockname(), [errno(act) for act in (
         .palisade(python)
         .run()
         .prints("['0o10640', '0o140600', '0o10600'] folder/bound [17, 2, 2, 30, 20, 36]\n");
+    paths_through_proc(fixture);
+    signals_interrupt_nothing_that_is_done(fixture);
     for act in [
         "mknod work/null c 1 3",
         "mknod work/disk b 8 0",
@@ -1058,6 +1060,71 @@ print(modes, bound.getsockname(), [errno(act) for act in (
             "{act}"
         );
     }
+}
+
+/// What is made for the guest by another process lies where the guest's own `/proc/self` leads, whatever number a folder has.
+fn paths_through_proc(fixture: &Fixture) {
+    let through = "import os, socket
+os.chdir('/tmp')
+os.mkdir('folder')
+opened = os.open('folder', os.O_RDONLY)
+for number in range(opened, 40):
+    os.dup2(opened, number)
+    os.mkfifo(f'/proc/self/fd/{number}/fifo')
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(f'/dev/fd/{number}/socket')
+    assert bound.getsockname() == f'/dev/fd/{number}/socket'
+    bound.close()
+    assert sorted(os.listdir('folder')) == ['fifo', 'socket'], number
+    os.remove('folder/fifo'); os.remove('folder/socket')
+os.chdir('folder')
+os.mkfifo('/proc/self/cwd/fifo')
+socket.socket(socket.AF_UNIX).bind('/proc/thread-self/cwd/socket')
+print(sorted(os.listdir('.')))
+try: os.mkfifo('/proc/self/fd/900/fifo')
+except OSError as error: print(error.errno)
+";
+    let python = [
+        "run",
+        "--write",
+        "work",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        through,
+    ];
+    let outcome = fixture.palisade(python).run();
+    outcome.prints("['fifo', 'socket']\n2\n");
+}
+
+/// What a program is told of a call that a signal came into is what became of that call, and of no other.
+fn signals_interrupt_nothing_that_is_done(fixture: &Fixture) {
+    let often = "import os, signal
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.siginterrupt(signal.SIGALRM, True)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+wrong = made = 0
+for number in range(300):
+    path = f'/tmp/fifo-{number}'
+    try:
+        os.mkfifo(path)
+        made += 1
+        wrong += not os.path.exists(path)
+    except InterruptedError:
+        wrong += os.path.exists(path)
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(wrong, made > 0)
+";
+    let python = [
+        "run",
+        "--write",
+        "work",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        often,
+    ];
+    fixture.palisade(python).run().prints("0 True\n");
 }
 
 /// A granted folder opens no file that its starter could not read, root's case included: there the

@@ -76,9 +76,10 @@ impl Brokered<'_> {
 
     fn carry_out(&mut self) -> Outcome {
         match i64::from(self.call.call) {
+            libc::SYS_bind => self.bind(),
+            _ if self.shared.callers.makes_for(self.call) => self.make_node(),
             libc::SYS_socket => self.socket(),
             libc::SYS_connect => self.connect(),
-            libc::SYS_bind => self.bind(),
             libc::SYS_listen => self.listen(),
             libc::SYS_sendto if self.shared.callers.decides.sends => self.sendto(),
             libc::SYS_sendto => self.observe_datagram(),
@@ -88,9 +89,6 @@ impl Brokered<'_> {
             libc::SYS_execve | libc::SYS_execveat => self.execution(),
             libc::SYS_setsockopt => self.linger(),
             libc::SYS_io_uring_setup => self.ring(),
-            libc::SYS_mknodat if self.is_ruled(2) => self.make_node(Some(0)),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_mknod if self.is_ruled(1) => self.make_node(None),
             number if self.shared.watch.is_some() => match file_calls::find(number) {
                 Some(call) => self.ask_for_files(call),
                 None => Err(Errno::NOSYS),
@@ -199,7 +197,11 @@ impl Brokered<'_> {
         let socket = self.descriptor()?;
         let asked = match address {
             Address::Internet(asked) => asked,
-            Address::Unspecified => return Err(Errno::AFNOSUPPORT),
+            Address::Unspecified => {
+                // What local sockets say, and all others but UDP's of version 4.
+                refuse_internet(&socket)?;
+                return Err(Errno::INVAL);
+            }
             Address::Inside(bytes) => {
                 self.note_socket(&bytes);
                 return self.inside(&socket, perform::BIND, &bytes, 0);
@@ -375,17 +377,23 @@ impl Brokered<'_> {
     /// A call on a socket of the domain's own is carried out in the domain. Internet sockets stay here:
     /// none may reach init, which would then hold them.
     pub(super) fn inside(
-        &self,
+        &mut self,
         socket: &OwnedFd,
         call: u64,
         address: &[u8],
         number: i32,
     ) -> Outcome {
         refuse_internet(socket)?;
+        let path = match call {
+            perform::BIND => address.strip_prefix(&local::LOCAL),
+            _ => None,
+        };
+        let open = self.open_folder_on(path.unwrap_or_default())?;
         let request = Request {
             call,
             number,
             address,
+            open: open.as_ref().map(|(number, folder)| (*number, folder)),
             data: &[],
             rights: &[],
         };
@@ -406,6 +414,7 @@ impl Brokered<'_> {
             until: PollFlags::IN,
             deadline: None,
             is_begun: true,
+            is_brief: [perform::BIND, perform::MAKE_NODE].contains(&request.call),
             again: Box::new(move |_, result| Some(local::read_result(result).and_then(&told))),
         }))
     }
@@ -464,6 +473,7 @@ fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
         until: PollFlags::OUT,
         // The socket goes on by itself, and tells whoever calls again.
         is_begun: false,
+        is_brief: false,
         again: Box::new(move |_, socket| connect_again(socket, to)),
     }))
 }

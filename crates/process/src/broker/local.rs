@@ -83,6 +83,8 @@ pub(super) struct Request<'a> {
     pub(super) number: i32,
     /// None of a message that goes where the socket is connected.
     pub(super) address: &'a [u8],
+    /// A folder that the caller has open under this number, through which the path leads.
+    pub(super) open: Option<(i32, &'a OwnedFd)>,
     /// What is sent.
     pub(super) data: &'a [u8],
     /// What goes with it.
@@ -115,7 +117,7 @@ impl Performer {
             return Err(Errno::ACCESS);
         }
         let (result, answer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let folder = is_relative(request.address).then(|| shared.maker.folder_of(caller.thread));
+        let folder = begins_here(request.address).then(|| shared.maker.folder_of(caller.thread));
         let folder = folder.transpose()?;
         let container = shared.callers.container.as_ref();
         let has_root = container.is_some() && names_path(request.address);
@@ -140,11 +142,13 @@ impl Performer {
         }
         let mut words = words_of(request);
         words[perform::UMASK] = umask.into();
+        words[perform::OPEN_NUMBER] = request.open.map_or(0, |(number, _)| number as u64);
         words[perform::ATTACHED] = [
             (perform::ATTACHED_FOLDER, folder.is_some()),
             (perform::ATTACHED_ROOT, root.is_some()),
             (perform::ATTACHED_CALLER, who.is_some()),
             (perform::ATTACHED_DATA, data.is_some()),
+            (perform::ATTACHED_OPEN, request.open.is_some()),
         ]
         .into_iter()
         .filter_map(|(bit, is_there)| is_there.then_some(bit))
@@ -152,7 +156,9 @@ impl Performer {
         let fds: Vec<_> = [target, answer.as_fd()]
             .into_iter()
             .chain(folder.iter().chain(&root).map(AsFd::as_fd))
-            .chain(who.iter().chain(&data).chain(&room).map(AsFd::as_fd))
+            .chain(who.iter().chain(&data).map(AsFd::as_fd))
+            .chain(request.open.map(|(_, folder)| folder.as_fd()))
+            .chain(room.iter().map(AsFd::as_fd))
             .chain(request.rights.iter().map(AsFd::as_fd))
             .collect();
         self.send(&words, &fds)?;
@@ -230,9 +236,12 @@ fn words_of(request: &Request<'_>) -> [u64; wire::RECORD_WORDS] {
     words
 }
 
-/// A path that begins where the caller stands. Abstract names begin with a NUL.
-fn is_relative(address: &[u8]) -> bool {
-    names_path(address) && address.get(LOCAL.len()) != Some(&b'/')
+/// A path that begins where the caller stands, by itself or as `/proc/self/cwd`. Abstract names begin with a NUL.
+fn begins_here(address: &[u8]) -> bool {
+    const BY_PROC: [&[u8]; 2] = [b"/proc/self/cwd/", b"/proc/thread-self/cwd/"];
+    let path = address.get(LOCAL.len()..).unwrap_or_default();
+    let is_relative = path.first() != Some(&b'/');
+    names_path(address) && (is_relative || BY_PROC.iter().any(|begin| path.starts_with(begin)))
 }
 
 fn names_path(address: &[u8]) -> bool {

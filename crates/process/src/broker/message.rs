@@ -158,6 +158,7 @@ impl Brokered<'_> {
                 socket,
                 until: PollFlags::OUT,
                 is_begun: false,
+                is_brief: false,
                 again: Box::new(move |shared, socket| {
                     match send_anew(shared, &call, given, transport, socket) {
                         // Or it was taken back: that is found by who asks whether it waits.
@@ -193,6 +194,7 @@ impl Brokered<'_> {
             number: message.flags & FLAGS,
             address,
             data: &message.data,
+            open: None,
             rights: &self.rights(&message.control)?,
         };
         self.perform(socket, &request, told)

@@ -34,6 +34,8 @@ pub(super) struct Wait {
     /// Something was done already, and what comes of it is waited for. What was not begun is not done
     /// for a caller that has gone.
     pub(super) is_begun: bool,
+    /// No signal interrupts what the kernel does for this call.
+    pub(super) is_brief: bool,
     pub(super) again: Again,
 }
 
@@ -229,7 +231,7 @@ impl Waiting {
             _ if is_ready => (wait.again)(shared, &wait.socket),
             Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
             // Where no signal takes a call back.
-            _ if look && shared.keeps_calls() => {
+            _ if look && shared.keeps_calls() && !wait.is_brief => {
                 guest::interrupted(&shared.maker, self.call.thread).map(Err)
             }
             _ => None,

@@ -40,10 +40,13 @@ impl Mounts {
         self.all.is_empty()
     }
 
-    /// Where file systems of this type are mounted.
-    pub(crate) fn points_of(&self, kind: &str) -> impl Iterator<Item = &Path> {
-        let of_kind = self.all.iter().filter(move |mount| mount.kind == kind);
-        of_kind.map(|mount| mount.point.as_path())
+    /// Where control groups are mounted, of either version: Linux 6.0 took a folder of version 1 for one of version 2.
+    pub(crate) fn of_control_groups(&self) -> impl Iterator<Item = &Path> {
+        let is_one = |mount: &&Mount| ["cgroup", "cgroup2"].contains(&&*mount.kind);
+        self.all
+            .iter()
+            .filter(is_one)
+            .map(|mount| mount.point.as_path())
     }
 
     /// Where something is mounted below a folder.

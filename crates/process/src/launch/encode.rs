@@ -411,7 +411,9 @@ fn write_landlock(writer: &mut Writer, op: u32, landlock: &Landlock) {
 fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
     if !seccomp.is_empty() {
         let notifies = match plan.is_brokered() {
-            true if plan.is_watched() || plan.grantable => notifies::WATCHER,
+            true if plan.is_watched() || plan.grantable || plan.special_files_ruled() => {
+                notifies::WATCHER
+            }
             true => notifies::SUPERVISOR,
             false if plan.is_observed() => notifies::INIT,
             false => notifies::NOBODY,

@@ -26,6 +26,8 @@ pub(super) fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Gro
         host_sockets_in_sight: is_looked_at,
         special_files_ruled: is_looked_at
             && machine.landlock_abi.is_some()
+            // The kernel's own calls are interrupted by no signal.
+            && machine.keeps_calls()
             && layout.makes_files_on_host()
             && !grants_ipc(policy),
         no_local_datagrams: in_sight && !grants_ipc(policy) && layout.meeting_places().is_empty(),

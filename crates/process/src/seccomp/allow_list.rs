@@ -358,6 +358,7 @@ fn decide_files(filter: &mut Filter, groups: &Groups) {
     set(filter, syscalls::SYS_fchmodat2, chmod(groups, 2));
     set(filter, libc::SYS_mknodat, mknod(groups, 2));
     set(filter, libc::SYS_openat2, openat2(groups));
+    set(filter, libc::SYS_renameat2, renameat2(guarded));
     set(filter, libc::SYS_fcntl, fcntl());
     if groups.no_space_behind_files {
         set(filter, libc::SYS_fallocate, fallocate());
@@ -382,6 +383,12 @@ fn fcntl() -> Check {
     const F_NOTIFY: u64 = 1026;
     const F_SETDELEG: u64 = 1040;
     Check::otherwise(ALLOW).when([int(1).one_of([F_SETLEASE, F_NOTIFY, F_SETDELEG])], EPERM)
+}
+
+/// A whiteout is a device node: what overlayfs takes for a file that was deleted. File systems without say `EINVAL`.
+fn renameat2(guarded: bool) -> Check {
+    let leaves_device = int(4).has_any(libc::RENAME_WHITEOUT.into());
+    Check::otherwise(ALLOW).when_if(guarded, [leaves_device], EINVAL)
 }
 
 /// It keeps its mode in memory, where a filter cannot look.

@@ -59,7 +59,7 @@ pub(super) const ALLOWED: &[Call] = calls![
     SYS_cachestat
     // Files by name. No directory can be made setuid: `mkdir` drops the bits itself.
     SYS_newfstatat SYS_statx SYS_statfs SYS_readlinkat SYS_faccessat SYS_faccessat2 SYS_truncate
-    SYS_mkdirat SYS_unlinkat SYS_linkat SYS_symlinkat SYS_renameat2
+    SYS_mkdirat SYS_unlinkat SYS_linkat SYS_symlinkat
     SYS_getcwd SYS_chdir SYS_umask SYS_fgetxattr SYS_flistxattr
     SYS_inotify_rm_watch
     // Memory.
@@ -195,7 +195,7 @@ pub(super) const ABSENT: &[Call] = calls![
 /// Decided in [`mod@super::allow_list`], by argument or by what the plan needs.
 #[rustfmt::skip]
 pub(super) const DECIDED: &[Call] = calls![
-    SYS_openat SYS_openat2 SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_mknodat
+    SYS_openat SYS_openat2 SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_mknodat SYS_renameat2
     SYS_mmap SYS_memfd_create SYS_shmget SYS_move_pages
     SYS_clone SYS_unshare SYS_personality SYS_prctl SYS_seccomp SYS_ioctl SYS_fcntl
     SYS_socket SYS_socketpair SYS_connect SYS_bind SYS_listen SYS_sendto SYS_sendmsg SYS_sendmmsg

@@ -58,8 +58,10 @@ impl Drop for ReportFile {
             is_written: false,
         } = self
         {
-            // What is no file has no length.
-            let _ = file.set_len(0);
+            // What is no file has no length, and what is longer somebody else has written meanwhile.
+            if file.metadata().is_ok_and(|about| about.len() == 1) {
+                let _ = file.set_len(0);
+            }
         }
     }
 }

@@ -28,7 +28,14 @@ pub(crate) struct Call<'a> {
     pub(crate) root: Option<Fd>,
     #[cfg_attr(not(container), allow(dead_code, reason = "a domain has one user"))]
     pub(crate) caller: Option<Fd>,
+    #[cfg_attr(container, allow(dead_code, reason = "an attendant makes no nodes"))]
     pub(crate) data: Option<Fd>,
+    /// A folder, and the number under which the caller has it open.
+    #[cfg_attr(
+        container,
+        allow(dead_code, reason = "an attendant's caller has its own /proc")
+    )]
+    pub(crate) open: Option<(Fd, Fd)>,
     rights: &'a [Fd],
 }
 
@@ -46,7 +53,14 @@ pub(crate) fn begin(
                 kernel::close(open);
                 // Nothing is written: the end comes when the parent has let go of everything.
                 let _ = kernel::read(closed, &mut [0]);
-                say(*result, understand(words, fds, carry_out));
+                let mut own = [-1; wire::MAX_FDS];
+                let own = &mut own[..fds.len()];
+                own.copy_from_slice(fds);
+                let is_free = free_number(words, own);
+                say(
+                    own[1],
+                    is_free.and_then(|()| understand(words, own, carry_out)),
+                );
                 crate::exit(0)
             }
             Ok(Some((_, pidfd))) => kernel::close(pidfd),
@@ -93,6 +107,16 @@ fn bring_up(socket: Fd) -> Result<()> {
     }
 }
 
+/// Moves what has the number of a folder that is to be put there.
+fn free_number(words: &[u64; RECORD_WORDS], fds: &mut [Fd]) -> Result<()> {
+    let number = words[perform::OPEN_NUMBER] as Fd;
+    let is_wanted = words[perform::ATTACHED] & perform::ATTACHED_OPEN != 0;
+    for fd in fds.iter_mut().filter(|fd| is_wanted && **fd == number) {
+        *fd = kernel::duplicate_above(*fd, number)?;
+    }
+    Ok(())
+}
+
 fn say(result: Fd, outcome: Result<usize>) {
     let number = match outcome {
         Ok(value) => value as i64,
@@ -121,6 +145,7 @@ fn understand(
     let folder = take(perform::ATTACHED_FOLDER);
     let (root, caller) = (take(perform::ATTACHED_ROOT), take(perform::ATTACHED_CALLER));
     let data = take(perform::ATTACHED_DATA);
+    let open = take(perform::ATTACHED_OPEN);
     let mut bytes = [0; perform::MOST_ADDRESS];
     carry_out(&Call {
         kind: words[perform::CALL],
@@ -132,6 +157,7 @@ fn understand(
         root,
         caller,
         data,
+        open: open.map(|folder| (folder, words[perform::OPEN_NUMBER] as Fd)),
         rights,
     })
 }

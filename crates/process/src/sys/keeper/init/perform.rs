@@ -25,6 +25,10 @@ fn carry_out(running: &Running, call: &Call<'_>) -> Result<usize> {
     if let Some(folder) = call.folder {
         kernel::change_directory_fd(folder)?;
     }
+    // The last of what takes a number that may be in its way.
+    if let Some((folder, number)) = call.open {
+        kernel::duplicate_to(folder, number)?;
+    }
     kernel::set_umask(call.umask);
     call.check_abstract()?;
     let mut found = Text::default();
@@ -47,7 +51,11 @@ fn make_node(call: &Call<'_>) -> Result<()> {
     let path = call.data.map(perform::contents).transpose()?;
     let path = path.and_then(CStr::new).ok_or(Errno::INVAL)?;
     match mode & S_IFMT {
-        S_IFIFO | S_IFSOCK => kernel::make_node(call.socket, path, mode, (0, 0)),
+        S_IFIFO | S_IFSOCK => {
+            // As `/proc/self/cwd` too.
+            kernel::change_directory_fd(call.socket)?;
+            kernel::make_node(kernel::AT_FDCWD, path, mode, (0, 0))
+        }
         _ => Err(Errno::PERM),
     }
 }

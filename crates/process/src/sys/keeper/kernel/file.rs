@@ -267,6 +267,13 @@ pub(crate) fn duplicate_to(from: Fd, to: Fd) -> Result<()> {
     unsafe { call!(number::DUP3, from, to, 0).map(drop) }
 }
 
+/// The same file once more, under the lowest free number above this.
+pub(crate) fn duplicate_above(fd: Fd, number: Fd) -> Result<Fd> {
+    const F_DUPFD_CLOEXEC: u32 = 1030;
+    // SAFETY: no pointer.
+    unsafe { call!(number::FCNTL, fd, F_DUPFD_CLOEXEC, number + 1).map(|fd| fd as Fd) }
+}
+
 /// Takes close-on-exec off a descriptor.
 pub(crate) fn keep_on_exec(fd: Fd) -> Result<()> {
     const F_SETFD: u32 = 2;
