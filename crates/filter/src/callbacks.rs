@@ -1,6 +1,6 @@
 //! A module's callbacks, looked up once.
 
-use crate::{LoadError, Part, state::Parts};
+use crate::{LoadError, Part, parts::Parts};
 use palisade_engine::guest::{Function, Program, Values};
 
 /// The versions of the ABI that modules can be of.

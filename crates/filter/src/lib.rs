@@ -58,6 +58,7 @@ mod imports;
 mod instance;
 mod metrics;
 mod pairs;
+mod parts;
 mod phase;
 mod properties;
 mod settings;

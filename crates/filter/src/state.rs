@@ -6,7 +6,7 @@ mod stream;
 mod streams;
 
 pub(crate) use loaded::Loaded;
-pub(crate) use stream::{Life, Parts, Stream};
+pub(crate) use stream::{Life, Stream};
 
 use crate::{
     Direction, Exchange, Host, HttpCallResponse, LogLevel, Notify, StreamId, abi::Status,

@@ -286,6 +286,8 @@ impl Figure {
     }
 }
 
+/// The subject that all others are compared with.
+pub(crate) const BARE: &str = "bare";
 /// The subject that is a row's floor.
 pub(crate) const FLOOR: &str = "floor";
 /// After what was measured, where it is compared with the floor.

@@ -24,6 +24,7 @@ mod ukvm;
 mod wasm;
 mod watch;
 
+pub(crate) use crate::figure::BARE;
 use crate::{
     Trial, Warning,
     figure::{FLOOR, Figure},
@@ -279,8 +280,6 @@ pub(crate) fn is_floor(contender: &Contender) -> bool {
 pub(crate) const PALISADE: &str = "palisade run";
 /// The same around a WebAssembly program.
 pub(crate) const WASM: &str = "palisade run, wasm";
-/// The subject that all others are compared with.
-pub(crate) const BARE: &str = "bare";
 
 /// The peers among contenders that run what this machine does, each once and in the order of [`PEERS`].
 fn peers_among(contenders: &[Contender]) -> Vec<&'static Peer> {

@@ -2,10 +2,9 @@
 
 use crate::{
     Executor, Warning,
-    figure::FLOOR,
+    figure::{BARE, FLOOR},
     limit::{Hung, within},
     program::Program,
-    rows::BARE,
     sample::{Contender, Reading},
     subjects::peer,
 };

@@ -1,11 +1,8 @@
 //! The callback of a part of an exchange.
 
 use crate::{
-    Action, Exchange, Fault, Part, StreamId,
-    callbacks::OnPart,
-    fields::View,
-    phase::Phase,
-    state::{At, Parts},
+    Action, Exchange, Fault, Part, StreamId, callbacks::OnPart, fields::View, parts::Parts,
+    phase::Phase, state::At,
 };
 
 pub(super) fn call(

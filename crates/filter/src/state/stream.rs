@@ -1,6 +1,6 @@
 //! One exchange in an instance, and what its guest may do with it now.
 
-use crate::{Action, Direction, Exchange, LocalResponse, Part};
+use crate::{Action, Direction, Exchange, LocalResponse, Part, parts::Parts};
 use std::task::{Poll, Waker};
 
 /// How far a context is.
@@ -14,36 +14,6 @@ pub(crate) enum Life {
     Unfinished,
     /// It is over, and the guest said meanwhile that it is done.
     Finished,
-}
-
-/// Parts of an exchange that the guest may change now: a bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts(u8);
-
-impl Parts {
-    pub(crate) const fn of(part: Part) -> Self {
-        Self(1 << part as u8)
-    }
-
-    pub(crate) const fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    pub(crate) const fn has(self, part: Part) -> bool {
-        self.0 & Self::of(part).0 != 0
-    }
-
-    /// Those that go this way.
-    const fn in_direction(direction: Direction) -> Self {
-        match direction {
-            Direction::Request => Self(0b000_111),
-            Direction::Response => Self(0b111_000),
-        }
-    }
 }
 
 pub(crate) struct Stream {

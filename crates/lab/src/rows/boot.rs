@@ -106,7 +106,7 @@ fn add_floors(prepared: &mut Prepared, policy: &Policy, command: &Command) -> an
     });
     prepared.warnings.extend(left_out);
     let left_out = try_one(prepared, contender(PARKED_FLOOR), || {
-        floor.parked(command).map(BootingParked)
+        Program::new(&floor.parked(command)).map(BootingParked)
     });
     prepared.warnings.extend(left_out);
     Ok(())

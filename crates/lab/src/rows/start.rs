@@ -84,7 +84,7 @@ impl Method for Start {
         if let Some(floor) = floor {
             let parked = Contender::new(STATIC, PARKED_FLOOR);
             let left_out = try_one(&mut prepared, parked, || {
-                floor.parked(&command).map(ParkedFloor)
+                Program::new(&floor.parked(&command)).map(ParkedFloor)
             });
             prepared.warnings.extend(left_out);
         }

@@ -1,7 +1,7 @@
 //! A row's floor: the program that does the least around a command.
 
 use super::{Subject, words_of};
-use crate::{figure::FLOOR, network::Network, program::Program};
+use crate::{figure::FLOOR, network::Network};
 use palisade_policy::Policy;
 use palisade_wall::Command;
 use std::{
@@ -14,15 +14,10 @@ use std::{
 pub struct FloorProgram(pub PathBuf);
 
 impl FloorProgram {
-    /// A program that makes everything ahead and then waits to be told.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be prepared.
-    pub(crate) fn parked(&self, command: &Command) -> anyhow::Result<Program> {
+    /// The same where all but the command is made ahead and then waits to be told.
+    pub(crate) fn parked(&self, command: &Command) -> Vec<OsString> {
         let lead: [OsString; 2] = [self.0.clone().into(), "--parked".into()];
-        let words: Vec<_> = lead.into_iter().chain(words_of(command)).collect();
-        Program::new(&words)
+        lead.into_iter().chain(words_of(command)).collect()
     }
 }
 
