@@ -89,9 +89,10 @@ fn the_worker_is_behind_the_whole_process_wall() {
         libexec: None,
     };
     let native = palisade_process::plan::make_plan(&spec, &home(), &Options::default()).unwrap();
-    // A worker executes nothing and asks for no names: nobody looks.
+    // A worker executes nothing and asks for no names: nobody looks. Its threads are few.
     let observed = |groups: Groups| Groups {
         observed: false,
+        clone3: false,
         ..groups
     };
     assert_eq!(plan.worker.seccomp, native.seccomp.map(observed));
