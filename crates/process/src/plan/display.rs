@@ -67,10 +67,6 @@ impl fmt::Display for Plan {
                     paths.join(", ")
                 ),
             )?;
-            if self.special_files_ruled() {
-                let words = "landlock  of files alone what makes sockets and FIFOs for the guest";
-                write_line(formatter, format_args!("{words}"))?;
-            }
         }
         if let Some(flags) = self.chromium_flags {
             self.write_chromium(formatter, flags)?;
@@ -175,6 +171,11 @@ impl Plan {
                     paths.join(", ")
                 ),
             )?;
+            if self.special_files_ruled() {
+                let words =
+                    "landlock  its rights on files hold who makes sockets and FIFOs for the guest";
+                write_line(formatter, format_args!("{words}"))?;
+            }
         }
         if let Some(groups) = &self.seccomp {
             write_line(
