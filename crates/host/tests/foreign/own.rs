@@ -191,6 +191,7 @@ fn a_trap_does_not_take_its_neighbours_along() {
         2,
         "asked again in the new instance"
     );
+    server.wait_for_line("a trap in");
     assert_eq!(server.log().matches("a trap in").count(), 1);
 }
 

@@ -408,11 +408,20 @@ pub(crate) fn what_would_hold_up_others_is_ended() {
         server.log()
     );
     assert!(longest < MOST, "{longest:?}");
-    assert!(
-        server.log().contains("too much of the worker's time"),
-        "{}",
-        server.log()
-    );
+    server.wait_for_line("too much of the worker's time");
+}
+
+/// Where others leave no processor to the thread aside, a callback's time is up by the clock, or its share used up: then it is asked again.
+fn ask_until_it_has_time(server: &mut Server, request: &Request) -> Answer {
+    let began = Instant::now();
+    loop {
+        let answer = server.ask(request);
+        match answer.status {
+            200 => return answer,
+            500 | 503 if began.elapsed() < Duration::from_secs(60) => {}
+            status => panic!("{status}: {}", server.log()),
+        }
+    }
 }
 
 /// Callbacks that take long hold up a thread on which nobody else waits. Requests are answered there as on a worker, bodies of both
@@ -446,13 +455,8 @@ pub(crate) fn slow_filters_are_asked_aside() {
         );
     }
     assert_eq!(class_of_thread(&server, "aside"), Some(SCHED_IDLE));
-    let answer = server.ask(&post);
-    assert_eq!(
-        (answer.status, answer.body.len()),
-        (200, 600_000),
-        "{}",
-        server.log()
-    );
+    let answer = ask_until_it_has_time(&mut server, &post);
+    assert_eq!(answer.body.len(), 600_000);
     assert!(echo.asked().iter().all(|request| request.body == body));
     let is_over = AtomicBool::new(false);
     let socket = server.socket().to_owned();
@@ -478,7 +482,7 @@ pub(crate) fn slow_filters_are_asked_aside() {
         &format!("{file}[[route]]\npath = \"/gone\"\nservice = \"up\"\n"),
     );
     assert_eq!(crate::density::reload(&server).status, 200);
-    assert_eq!(server.ask(&post).status, 200);
+    ask_until_it_has_time(&mut server, &post);
     // It ends in time, with that thread.
     let process = Pid::from_raw(server.process() as i32).expect("a process");
     rustix::process::kill_process(process, Signal::TERM).expect("end it");
