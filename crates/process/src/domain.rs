@@ -130,6 +130,8 @@ pub struct Domain {
     report_hook: Option<ReportHook>,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
+    /// The keeper may leave its init to this process.
+    is_adopted: bool,
     gone: bool,
     /// Until when its end waits for a slow reader.
     patience_ends: Option<Instant>,
@@ -176,6 +178,7 @@ impl Domain {
             left: None,
             report_hook: None,
             is_last: false,
+            is_adopted: false,
             gone: false,
             patience_ends: None,
             outcome: None,
@@ -242,7 +245,8 @@ impl Domain {
         self
     }
 
-    pub(crate) fn last_of_keeper(mut self) -> Self {
+    pub(crate) fn last_of_keeper(mut self, is_adopted: bool) -> Self {
+        self.is_adopted = is_adopted;
         // What is held on the host is the keeper's to remove should this process die before it has.
         self.is_last = self.held.is_empty();
         self
@@ -452,9 +456,11 @@ impl Domain {
             Some(record) if record.kind == wire::INIT_ENDED => {
                 self.last_words = Some(record.words);
                 self.seen = self.receive_seen(&record.words);
-                if self.is_last {
-                    // While init leaves too, rather than after it.
-                    self.keeper.leave();
+                // While init leaves too, rather than after it.
+                match (self.is_last, self.is_adopted) {
+                    (true, true) => self.keeper.leave_to_this(self.parked.pidfd.as_fd()),
+                    (true, false) => self.keeper.leave(),
+                    (false, _) => {}
                 }
                 Event::Ended
             }

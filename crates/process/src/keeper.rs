@@ -15,7 +15,7 @@ use rustix::{
         AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
         SocketType,
     },
-    process::{PidfdFlags, Resource},
+    process::{PidfdFlags, Resource, WaitId, WaitIdOptions},
 };
 use std::{
     ffi::CStr,
@@ -170,6 +170,23 @@ pub(crate) struct Keeper {
     process: Spawned,
     /// Held from a request to its reply.
     asking: Mutex<()>,
+    /// Waited for after it: until then they are its children.
+    adopted: Adopted,
+}
+
+/// Inits that the keeper leaves behind, if it ends before them.
+#[derive(Debug, Default)]
+struct Adopted(Mutex<Vec<OwnedFd>>);
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        for pidfd in &*lock(&self.0) {
+            // Whom the keeper has waited for itself is no child of this process.
+            let _ = rustix::io::retry_on_intr(|| {
+                rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)
+            });
+        }
+    }
 }
 
 impl Keeper {
@@ -180,6 +197,7 @@ impl Keeper {
             control,
             process,
             asking: Mutex::default(),
+            adopted: Adopted::default(),
         })
     }
 
@@ -337,6 +355,16 @@ impl Keeper {
 }
 
 impl Keeper {
+    /// Has the keeper exit while the kernel still takes its domain down, whose init this process adopts and waits for. Where
+    /// that cannot be, it leaves as ever.
+    pub(crate) fn leave_to_this(&self, pidfd: BorrowedFd<'_>) {
+        if let Ok(pidfd) = pidfd.try_clone_to_owned() {
+            lock(&self.adopted.0).push(pidfd);
+            let _ = self.send(wire::KEEPER_LEAVE, &[], &[], &[]);
+        }
+        self.leave();
+    }
+
     /// Has the keeper end all its domains, clean and exit.
     pub(crate) fn leave(&self) {
         // It cannot fail on a connected socket; if the keeper is gone already, so much the better.

@@ -11,10 +11,7 @@ use crate::{
     paths::{join, normalized},
 };
 use palisade_policy::{Policy, Profile};
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Folders that hold programs and libraries. A symlink among them stays a symlink (merged `/usr`).
 const PROGRAM_FOLDERS: [&str; 8] = [
@@ -89,7 +86,7 @@ const LINKS_ALONE: &str = "/etc/alternatives";
 /// shown, for it also says which repositories are blocked.
 const OF_MAVEN: &str = "/etc/maven/settings.xml";
 /// What begins with `<` around a password there.
-const PASSWORDS: [&[u8]; 4] = [b"password", b"passphrase", b"privateKey", b"httpHeaders"];
+const PASSWORDS: [&str; 4] = ["password", "passphrase", "privateKey", "httpHeaders"];
 /// Its size if nobody has put much into it.
 const OF_MAVEN_BYTES: u64 = 64 * 1024;
 
@@ -221,7 +218,7 @@ fn settings(host: &dyn Host) -> Vec<(PathBuf, EntryKind)> {
     let etc = Path::new("/etc");
     let mut listed = Listed {
         host,
-        folders: BTreeMap::new(),
+        folders: Vec::new(),
     };
     let of_version = |entry: &Entry| {
         let text = entry.name.to_string_lossy();
@@ -246,13 +243,19 @@ fn settings(host: &dyn Host) -> Vec<(PathBuf, EntryKind)> {
 /// What lies in some folders.
 struct Listed<'a> {
     host: &'a dyn Host,
-    folders: BTreeMap<PathBuf, Vec<Entry>>,
+    folders: Vec<(PathBuf, Vec<Entry>)>,
 }
 
 impl Listed<'_> {
     fn entries(&mut self, folder: &Path) -> &[Entry] {
-        let list = || self.host.entries(folder);
-        self.folders.entry(folder.into()).or_insert_with(list)
+        let is_it = |(listed, _): &(PathBuf, _)| listed.as_os_str() == folder.as_os_str();
+        let position = self.folders.iter().position(is_it);
+        let position = position.unwrap_or_else(|| {
+            let entries = self.host.entries(folder);
+            self.folders.push((folder.into(), entries));
+            self.folders.len() - 1
+        });
+        &self.folders[position].1
     }
 
     /// What lies at a path below `/etc`.
@@ -318,20 +321,23 @@ fn has_passwords_of_maven(host: &dyn Host, folder: &Path) -> bool {
 }
 
 /// Whether XML has a password outside its comments. A comment without an end is none.
-fn has_password(mut rest: &[u8]) -> bool {
-    // Not in UTF-8: it is not read.
-    if rest.contains(&0) {
+fn has_password(content: &[u8]) -> bool {
+    // As text it is looked through by whole words, at each start. What is no UTF-8 keeps its `<`.
+    let text = String::from_utf8_lossy(content);
+    let mut rest = &*text;
+    // In UTF-16 it is not read.
+    if rest.contains('\0') {
         return true;
     }
-    while let Some(at) = rest.iter().position(|byte| *byte == b'<') {
+    while let Some(at) = rest.find('<') {
         rest = &rest[at + 1..];
         // One of all that `servers` has.
-        let is_server = rest.starts_with(b"server") && !rest.starts_with(b"servers");
+        let is_server = rest.starts_with("server") && !rest.starts_with("servers");
         if is_server || PASSWORDS.iter().any(|word| rest.starts_with(word)) {
             return true;
         }
-        if let Some(comment) = rest.strip_prefix(b"!--")
-            && let Some(length) = comment.windows(3).position(|end| end == b"-->")
+        if let Some(comment) = rest.strip_prefix("!--")
+            && let Some(length) = comment.find("-->")
         {
             rest = &comment[length..];
         }

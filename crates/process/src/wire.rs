@@ -76,6 +76,10 @@ pub const KEEPER_MAKER: u64 = 5;
 /// of a system-call filter follows the record.
 pub const KEEPER_CONFINE: u64 = 9;
 
+/// End now, and your domain with you: its init has said its last words, and the supervisor adopts what you leave behind
+/// (`PR_SET_CHILD_SUBREAPER`) and waits for it.
+pub const KEEPER_LEAVE: u64 = 22;
+
 /// Fork a process that mounts more of the host's into a domain while it runs. Words: 1 if it belongs into the domain's user
 /// namespace. Descriptors: its socket (SEQPACKET), the domain's user and mount namespaces. It does nothing before [`MAKER_BEGIN`].
 pub const KEEPER_HOLDER: u64 = 12;

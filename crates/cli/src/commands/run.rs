@@ -161,7 +161,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     if let Some(asker) = asker {
         asker.finish(&report)?;
     }
-    Ok(report.exit_code)
+    // What is left is memory, which goes with this process sooner than piece by piece.
+    std::process::exit(report.exit_code.into())
 }
 
 /// Whether any standard stream is a terminal; the guest gets one of its own then.

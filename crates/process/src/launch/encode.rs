@@ -120,6 +120,9 @@ pub(crate) fn encode_confinement(
     temporary: Option<&Path>,
 ) -> Vec<u8> {
     let mut writer = Writer::default();
+    if let Some(landlock) = landlock_of_guest(plan, files) {
+        write_landlock(&mut writer, op::LANDLOCK_OF_GUEST, &landlock);
+    }
     match &plan.landlock {
         Some(landlock) if plan.tier == Tier::Bare => {
             let landlock = landlock.clone().with_temporary(temporary);
@@ -131,15 +134,48 @@ pub(crate) fn encode_confinement(
         }
         None => {}
     }
-    if let Some(landlock) = plan.landlock_of_guest() {
-        write_landlock(
-            &mut writer,
-            op::LANDLOCK_OF_GUEST,
-            &landlock.with_streams(files),
-        );
-    }
     write_confinement(&mut writer, plan, seccomp);
     writer.bytes
+}
+
+fn landlock_of_guest(plan: &Plan, files: StreamFiles) -> Option<Landlock> {
+    let landlock = plan.landlock_of_guest()?;
+    Some(landlock.with_streams(files))
+}
+
+/// The same in two parts, where the guest's process can confine itself while its root is built: what it does that for, which has
+/// [`op::GUEST_BESIDE`] at its end, and what comes after the steps. `None` where its rules name paths of that root, and where
+/// its filter has no listener, which is loaded when streams are in their places.
+pub(super) fn encode_confinement_beside(
+    plan: &Plan,
+    seccomp: &[u8],
+    files: StreamFiles,
+) -> Option<[Vec<u8>; 2]> {
+    if plan.tier == Tier::Bare || seccomp.is_empty() || notifies(plan) == notifies::NOBODY {
+        return None;
+    }
+    let all = plan.landlock.clone();
+    let all = all.map(|landlock| landlock.with_streams(files));
+    let of_guest = landlock_of_guest(plan, files);
+    let is_split = of_guest.is_some();
+    if of_guest
+        .as_ref()
+        .or(all.as_ref())
+        .is_some_and(Landlock::names_paths)
+    {
+        return None;
+    }
+    let (mut first, mut last) = (Writer::default(), Writer::default());
+    if let Some(landlock) = of_guest {
+        write_landlock(&mut first, op::LANDLOCK_OF_GUEST, &landlock);
+    }
+    if let Some(landlock) = all {
+        let part = if is_split { &mut last } else { &mut first };
+        write_landlock(part, op::LANDLOCK, &landlock);
+    }
+    write_confinement(&mut first, plan, seccomp);
+    first.u32(op::GUEST_BESIDE);
+    Some([first.bytes, last.bytes])
 }
 
 /// Has the guest's process made before its launch message comes.
@@ -147,17 +183,21 @@ pub(super) fn encode_guest_ahead() -> [u8; 4] {
     op::GUEST_AHEAD.to_ne_bytes()
 }
 
-/// Encodes the guest's control groups, by the position of their descriptors, and its terminal. A counter
-/// comes with the ns in its unit.
-pub(super) fn encode_surroundings(
-    tasks: std::ops::Range<u32>,
-    counter: Option<(u32, u32)>,
-    terminal: Option<&Terminal>,
-) -> Vec<u8> {
+/// Encodes the guest's control groups, by the position of their descriptors.
+pub(super) fn encode_groups(tasks: std::ops::Range<u32>) -> Vec<u8> {
     let mut writer = Writer::default();
     for position in tasks {
         writer.u32(op::JOIN).u32(position);
     }
+    writer.bytes
+}
+
+/// Encodes what counts the guest's processor time, with the ns in its unit, and its terminal.
+pub(super) fn encode_surroundings(
+    counter: Option<(u32, u32)>,
+    terminal: Option<&Terminal>,
+) -> Vec<u8> {
+    let mut writer = Writer::default();
     if let Some((position, unit_ns)) = counter {
         writer.u32(op::CPU_COUNTER).u32(position).u32(unit_ns);
     }
@@ -410,14 +450,7 @@ fn write_landlock(writer: &mut Writer, op: u32, landlock: &Landlock) {
 
 fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
     if !seccomp.is_empty() {
-        let notifies = match plan.is_brokered() {
-            true if plan.is_watched() || plan.grantable || plan.special_files_ruled() => {
-                notifies::WATCHER
-            }
-            true => notifies::SUPERVISOR,
-            false if plan.is_observed() => notifies::INIT,
-            false => notifies::NOBODY,
-        };
+        let notifies = notifies(plan);
         writer.u32(op::SECCOMP).text(seccomp).u32(notifies);
     }
     for limit in &plan.rlimits {
@@ -440,6 +473,18 @@ fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
         writer
             .u32(op::CPU_TIME)
             .u64(time.as_micros().try_into().unwrap_or(u64::MAX));
+    }
+}
+
+/// To whom the filter leaves calls.
+fn notifies(plan: &Plan) -> u32 {
+    match plan.is_brokered() {
+        true if plan.is_watched() || plan.grantable || plan.special_files_ruled() => {
+            notifies::WATCHER
+        }
+        true => notifies::SUPERVISOR,
+        false if plan.is_observed() => notifies::INIT,
+        false => notifies::NOBODY,
     }
 }
 

@@ -68,24 +68,41 @@ impl<'a> Message<'a> {
         fds.extend(listeners.fds());
         fds.extend(listeners.others());
 
+        // Whoever is made before a terminal is opened has no controlling one.
+        let can_be_beside = done.is_empty() && contents.terminal.is_none();
+        let beside = can_be_beside
+            .then(|| encode::encode_confinement_beside(plan, contents.seccomp, streams.files))
+            .flatten();
+        let groups = encode::encode_groups(tasks);
         let mut body = Vec::new();
+        if let Some([first, _]) = &beside {
+            body.extend(&groups);
+            body.extend(first);
+        }
         if done.is_empty() {
             let attached = |index| mounts.position(index).map(|place| place + mounts_from);
-            body = encode::encode_steps(plan, streams.reopened.as_ref(), attached);
+            let steps = encode::encode_steps(plan, streams.reopened.as_ref(), attached);
+            body.extend(steps);
         }
         if !done.has_guest {
             body.extend(encode::encode_pairs(streams.pairs()));
-            body.extend(encode::encode_surroundings(
-                tasks,
-                counter,
-                contents.terminal,
-            ));
-            body.extend(encode::encode_confinement(
-                plan,
-                contents.seccomp,
-                streams.files,
-                contents.temporary,
-            ));
+            let surroundings = encode::encode_surroundings(counter, contents.terminal);
+            match beside {
+                Some([_, last]) => {
+                    body.extend(surroundings);
+                    body.extend(last);
+                }
+                None => {
+                    body.extend(groups);
+                    body.extend(surroundings);
+                    body.extend(encode::encode_confinement(
+                        plan,
+                        contents.seccomp,
+                        streams.files,
+                        contents.temporary,
+                    ));
+                }
+            }
         }
         let (count, others) = (listeners.count(), listeners.others().len());
         body.extend(encode::encode_passed(listeners_from, count, others));

@@ -88,14 +88,11 @@ impl Layout {
 
     /// A mount point behind a symlink of the system view would lie somewhere else.
     pub(super) fn refuse_links(&self, guest: &Path) -> Result<(), PlanError> {
-        match guest
-            .ancestors()
-            .skip(1)
-            .find(|ancestor| self.symlinks.contains_key(*ancestor))
-        {
+        let mut links = self.symlinks.keys().rev();
+        match links.find(|link| guest != *link && guest.starts_with(link)) {
             Some(link) => Err(PlanError::BehindLink {
                 guest: guest.into(),
-                link: link.into(),
+                link: link.clone(),
             }),
             None => Ok(()),
         }

@@ -9,6 +9,7 @@ use crate::{
 use rustix::io::Errno;
 use std::{
     collections::BTreeSet,
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -22,7 +23,8 @@ pub(crate) struct Arrangement {
     pub(crate) guarded: Vec<PathBuf>,
     /// Where a granted folder is the root: what of the domain's own appears in it.
     pub(crate) own_mounts: Option<OwnMounts>,
-    pub(super) made: BTreeSet<PathBuf>,
+    /// Folders that are there. By the letter: a path's own order looks at each of its components.
+    pub(super) made: BTreeSet<OsString>,
     pub(super) pinned: BTreeSet<PathBuf>,
 }
 
@@ -146,15 +148,13 @@ impl Arrangement {
     }
 
     pub(super) fn make_parents(&mut self, path: &Path) {
-        let mut parents: Vec<_> = path.ancestors().skip(1).collect();
-        parents.reverse();
-        for parent in parents {
+        if let Some(parent) = path.parent() {
             self.make_folder(parent, 0o755);
         }
     }
 
     pub(super) fn make_folder(&mut self, path: &Path, mode: u32) {
-        if !self.made.contains(path) {
+        if !self.made.contains(path.as_os_str()) {
             self.make_parents(path);
             self.made.insert(path.into());
             self.steps.push(Step::MakeFolder {

@@ -204,6 +204,11 @@ impl Landlock {
         self
     }
 
+    /// Whether it has to do with what lies at a path: then it cannot be made before that is there.
+    pub fn names_paths(&self) -> bool {
+        self.files != 0 || !self.rules.is_empty()
+    }
+
     /// The same with a folder in which the guest may do what it may in one granted for writing.
     #[must_use]
     pub fn with_temporary(mut self, folder: Option<&Path>) -> Self {

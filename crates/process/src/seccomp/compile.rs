@@ -113,8 +113,12 @@ pub fn compile(filter: &Filter) -> Result<Vec<Instruction>, CompileError> {
 
 /// The same, as seccomp(2) takes it: eight bytes an instruction.
 pub(crate) fn program(filter: &Filter) -> Result<Vec<u8>, CompileError> {
-    let instructions = compile(filter)?.into_iter();
-    Ok(instructions.flat_map(Instruction::to_bytes).collect())
+    let instructions = compile(filter)?;
+    let mut bytes = Vec::with_capacity(instructions.len() * Instruction::BYTES);
+    for instruction in instructions {
+        bytes.extend_from_slice(&instruction.to_bytes());
+    }
+    Ok(bytes)
 }
 
 fn validate(filter: &Filter) -> Result<(), CompileError> {

@@ -29,9 +29,12 @@ impl Instruction {
         }
     }
 
-    /// The eight bytes that the kernel reads, in this machine's byte order.
+    /// How many bytes the kernel reads of it.
+    pub(super) const BYTES: usize = 8;
+
+    /// The bytes that the kernel reads, in this machine's byte order.
     #[must_use]
-    pub fn to_bytes(self) -> [u8; 8] {
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let [c0, c1] = self.code.to_ne_bytes();
         let [k0, k1, k2, k3] = self.k.to_ne_bytes();
         [c0, c1, self.jt, self.jf, k0, k1, k2, k3]
@@ -82,7 +85,7 @@ mod tests {
 
     #[test]
     fn an_instruction_has_the_kernel_s_layout() {
-        assert_eq!(size_of::<Instruction>(), 8);
+        assert_eq!(size_of::<Instruction>(), Instruction::BYTES);
         let jump = Instruction {
             code: opcode::IF_EQUAL,
             jt: 1,

@@ -88,6 +88,9 @@ pub const NAMESPACES: u32 = 36;
 /// A pair of connected sockets of the domain's own, one end in place of standard streams: mask of
 /// those.
 pub const PAIR: u32 = 32;
+/// Make the guest's process now, which confines itself while what follows is carried out, and executes after that. Before it
+/// stand what it confines itself with and [`JOIN`], which do not count as items; none of that names a path.
+pub const GUEST_BESIDE: u32 = 40;
 /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
 /// which then holds no more than `CWD` and `EXEC`, finds it waiting.
 pub const GUEST_AHEAD: u32 = 24;

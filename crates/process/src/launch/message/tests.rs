@@ -3,7 +3,8 @@ use crate::{
     host::table::{HOME, Table},
     launch::streams::Ready,
     machine::{Machine, Tier},
-    plan::{Options, make_plan},
+    plan::{Options, StreamFiles, make_plan},
+    wire::op,
 };
 use palisade_policy::Policy;
 use palisade_wall::{Command, HandedListener, Spec, Streams, Surroundings};
@@ -69,8 +70,12 @@ fn message(plan: &Plan, done: &Prelude, tasks: usize) -> (Vec<u8>, usize) {
     (message.body.clone(), message.fds.len())
 }
 
+fn place(all: &[u8], part: &[u8]) -> Option<usize> {
+    all.windows(part.len()).position(|window| window == part)
+}
+
 fn contains(all: &[u8], part: &[u8]) -> bool {
-    all.windows(part.len()).any(|window| window == part)
+    place(all, part).is_some()
 }
 
 #[test]
@@ -85,10 +90,35 @@ fn a_domain_is_told_what_it_has_not_done() {
     let (whole, _) = message(&plan, &Prelude::default(), 0);
     let (guest, _) = message(&plan, &root_alone, 0);
     let (program, _) = message(&plan, &ahead, 0);
-    assert_eq!(whole, [root_alone.bytes, guest.clone()].concat());
+    let root = &root_alone.bytes;
+    let begin = place(&whole, root).expect("its root is built");
+    assert!(
+        place(&whole, FILTER) < Some(begin),
+        "beside a process that confines itself"
+    );
+    assert!(whole.ends_with(&program) && whole[..begin].ends_with(&op::GUEST_BESIDE.to_ne_bytes()));
     assert!(guest.ends_with(&program) && guest.len() > program.len());
     assert!(contains(&guest, FILTER) && !contains(&program, FILTER));
     assert!(contains(&program, b"/bin/job\0") && contains(&program, b"TOLD=yes\0"));
+}
+
+/// What is made before there is a terminal does not have it; rules that name paths of the root cannot be made before it.
+#[test]
+fn not_every_guest_is_made_before_its_root() {
+    let is_beside = |plan: &Plan, output| {
+        let files = StreamFiles {
+            output,
+            ..StreamFiles::default()
+        };
+        encode::encode_confinement_beside(plan, FILTER, files).is_some()
+    };
+    let mut plan = plan(Vec::new());
+    assert!(is_beside(&plan, false));
+    assert!(!is_beside(&plan, true), "output to a file takes a rule");
+    plan.landlock = None;
+    assert!(is_beside(&plan, true));
+    plan.tier = Tier::Bare;
+    assert!(!is_beside(&plan, false));
 }
 
 #[test]

@@ -148,7 +148,10 @@ fn begin(
         return Err(Errno::AGAIN).during(Step::Guard, 0);
     }
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
-    let pid = guest::start(init, &mut setup)?;
+    let pid = match setup.guest {
+        Some(pid) => pid,
+        None => guest::start(init, &mut setup)?,
+    };
     let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4)?;
     let looks = setup.notifies == wire::notifies::INIT;
     if let Some(mask) = setup.affinity.filter(|_| looks) {

@@ -39,6 +39,8 @@ struct Table {
     /// What each domain may have of its starter's.
     quotas: Quotas,
     title: Title,
+    /// There are children that are no domain's init.
+    has_helpers: bool,
 }
 
 impl Table {
@@ -48,6 +50,7 @@ impl Table {
             length: 0,
             quotas: Quotas::half_of_own(),
             title,
+            has_helpers: false,
         })
     }
 
@@ -164,11 +167,13 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
             Ok(())
         }
         wire::KEEPER_MAKER => {
+            table.has_helpers = true;
             maker::begin(&request, fds);
             Ok(())
         }
         wire::KEEPER_HOLDER => {
             if let Some(pid) = holder::begin(&request, fds) {
+                table.has_helpers = true;
                 // It ends with the domains.
                 let _ = table.push(Entry {
                     pid,
@@ -191,6 +196,10 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
         }
         wire::KEEPER_FORGET => {
             table.forget(not_a_process(&request));
+            Ok(())
+        }
+        wire::KEEPER_LEAVE => {
+            leave(table);
             Ok(())
         }
         wire::KEEPER_CONFINE => {
@@ -371,18 +380,28 @@ fn reap(table: &mut Table, children: Fd) {
     }
 }
 
+/// Leaves the domain's init to the supervisor. What else there is to wait for or to clean is still this process's.
+fn leave(table: &mut Table) {
+    let is_alone = !table.has_helpers && table.entries().iter().all(|entry| entry.pid > 0);
+    if is_alone {
+        kill_all(table);
+        crate::exit(0)
+    }
+}
+
 /// The supervisor is gone: no domain outlives it, nothing it made stays behind.
 fn end_everything(table: &mut Table) -> ! {
-    for entry in table
-        .entries()
-        .iter()
-        .filter(|entry| entry.pid > 0 && !entry.bare)
-    {
-        let _ = kernel::kill(entry.pid, kernel::SIGKILL);
-    }
+    kill_all(table);
     while !matches!(kernel::wait_any(0), Err(errno) if errno == Errno::CHILD) {}
     for list in table.entries().iter().filter_map(|entry| entry.clean) {
         list.clean();
     }
     crate::exit(0)
+}
+
+fn kill_all(table: &mut Table) {
+    let entries = table.entries().iter();
+    for entry in entries.filter(|entry| entry.pid > 0 && !entry.bare) {
+        let _ = kernel::kill(entry.pid, kernel::SIGKILL);
+    }
 }

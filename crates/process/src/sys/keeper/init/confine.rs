@@ -1,6 +1,9 @@
 //! What a guest's process does to itself before it executes the guest's program.
 
-use super::{guest, launch::Setup};
+use super::{
+    guest,
+    launch::{Rlimits, Setup},
+};
 use crate::{
     During, Failure, kernel,
     message::Reader,
@@ -16,7 +19,8 @@ pub(crate) fn prepare_landlock(
     item: u32,
 ) -> Result<(), Failure> {
     let ruleset = make_ruleset(reader, setup, item)?;
-    setup.landlock = Some(ruleset);
+    // The guest's own come before these.
+    setup.landlock.get_or_insert(ruleset);
     setup.landlock_of_calls = Some(ruleset);
     Ok(())
 }
@@ -66,21 +70,49 @@ fn allow_streams_again(ruleset: kernel::Fd, handled: u64, setup: &Setup) {
     }
 }
 
-/// Everything but the program itself, in the only order that works: privileges are given up after
-/// what needs them, seccomp comes last because it forbids what the others use.
-pub(crate) fn confine(setup: &mut Setup) -> Result<(), Failure> {
-    if setup.new_keyring {
-        join_keyring().during(Step::Keyring, 0)?;
+/// What confines a guest's process.
+#[derive(Clone, Copy)]
+pub(crate) struct Confinement {
+    new_keyring: bool,
+    rlimits: Rlimits,
+    affinity: Option<&'static [u8]>,
+    landlock: Option<kernel::Fd>,
+    seccomp: Option<&'static [u8]>,
+    notifies: u32,
+}
+
+impl Confinement {
+    pub(crate) fn of(setup: &Setup) -> Self {
+        Self {
+            new_keyring: setup.new_keyring,
+            rlimits: setup.rlimits,
+            affinity: setup.affinity,
+            landlock: setup.landlock,
+            seccomp: setup.seccomp,
+            notifies: setup.notifies,
+        }
     }
-    limit(setup)?;
-    privileges::drop_all()?;
-    if let Some(ruleset) = setup.landlock {
-        kernel::landlock_restrict_self(ruleset).during(Step::LandlockRestrict, 0)?;
+
+    /// Everything but the program itself, in the only order that works: privileges are given up after
+    /// what needs them, seccomp comes last because it forbids what the others use. Gives the filter's listener, if it leaves
+    /// calls to somebody.
+    pub(crate) fn apply(&self) -> Result<Option<kernel::Fd>, Failure> {
+        if self.new_keyring {
+            join_keyring().during(Step::Keyring, 0)?;
+        }
+        limit_where(&self.rlimits, |resource| resource != OPEN_FILES)?;
+        if let Some(mask) = self.affinity {
+            kernel::set_affinity(mask).during(Step::Affinity, 0)?;
+        }
+        privileges::drop_all()?;
+        if let Some(ruleset) = self.landlock {
+            kernel::landlock_restrict_self(ruleset).during(Step::LandlockRestrict, 0)?;
+        }
+        match self.seccomp {
+            Some(program) => filter_calls(program, self.notifies).during(Step::Seccomp, 0),
+            None => Ok(None),
+        }
     }
-    if let Some(program) = setup.seccomp {
-        setup.listener = filter_calls(program, setup.notifies).during(Step::Seccomp, 0)?;
-    }
-    Ok(())
 }
 
 /// Loads the filter. Gives its listener, if it leaves calls to somebody.
@@ -144,11 +176,11 @@ const OPEN_FILES: u32 = 7;
 
 /// The limit on open files comes when all are where the guest finds them: until then there are more.
 pub(crate) fn limit_files(setup: &Setup) -> Result<(), Failure> {
-    limit_where(setup, |resource| resource == OPEN_FILES)
+    limit_where(&setup.rlimits, |resource| resource == OPEN_FILES)
 }
 
-fn limit_where(setup: &Setup, chosen: impl Fn(u32) -> bool) -> Result<(), Failure> {
-    let limits = setup.rlimits.all().iter();
+fn limit_where(rlimits: &Rlimits, chosen: impl Fn(u32) -> bool) -> Result<(), Failure> {
+    let limits = rlimits.all().iter();
     for (resource, soft, hard) in limits.filter(|limit| chosen(limit.0)) {
         set_limit(*resource, *soft, *hard).during(Step::Rlimit, *resource)?;
     }
@@ -165,12 +197,4 @@ fn set_limit(resource: u32, soft: u64, hard: u64) -> kernel::Result<()> {
         }
         outcome => outcome,
     }
-}
-
-fn limit(setup: &Setup) -> Result<(), Failure> {
-    limit_where(setup, |resource| resource != OPEN_FILES)?;
-    if let Some(mask) = setup.affinity {
-        kernel::set_affinity(mask).during(Step::Affinity, 0)?;
-    }
-    Ok(())
 }

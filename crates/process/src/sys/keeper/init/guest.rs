@@ -1,7 +1,9 @@
 //! The guest's process, from its creation to its program.
 
 use super::{
-    Init, confine, exec, guard,
+    Init,
+    confine::{self, Confinement},
+    exec, guard,
     launch::{self, Program, Setup},
     meeting_places::MeetingPlaces,
     tell_ready, terminal,
@@ -10,6 +12,10 @@ use crate::{
     During, Failure, kernel, privileges,
     text::Text,
     wire::{self, Step},
+};
+use core::{
+    ptr,
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 use kernel::{CStr, Errno, Fd, Pool, c};
 
@@ -78,6 +84,72 @@ pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
     }
 }
 
+/// What the guest's process works on that confines itself while init builds the root.
+struct BirthBeside<'a> {
+    confinement: Confinement,
+    may_go: &'a AtomicU32,
+    /// Init's until then, and not init's from then on.
+    setup: &'a AtomicPtr<Setup>,
+    listener: Option<Fd>,
+    failure: Option<Failure>,
+}
+
+const WAIT: u32 = 0;
+const GO: u32 = 1;
+const END: u32 = 2;
+
+/// Makes the guest's process, and carries out what is left of the message while that confines itself: its filter alone takes
+/// the kernel as long as a dozen mounts. The process shares init's descriptors meanwhile, its root and its mounts; nobody but
+/// palisade's own program runs in it before `rest` is done. Then it executes; gives its pid inside.
+///
+/// `setup` holds all that confines it: no path of the new root's.
+pub(crate) fn start_beside(
+    setup: &mut Setup,
+    rest: impl FnOnce(&mut Setup) -> Result<(), Failure>,
+) -> Result<i32, Failure> {
+    let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
+    let (may_go, place) = (AtomicU32::new(WAIT), AtomicPtr::new(ptr::null_mut()));
+    let mut birth = BirthBeside {
+        confinement: Confinement::of(setup),
+        may_go: &may_go,
+        setup: &place,
+        listener: None,
+        failure: None,
+    };
+    let mut outcome = Ok(());
+    let spawned = kernel::spawn_beside(stack, become_guest_beside, &mut birth, true, || {
+        outcome = rest(setup);
+        place.store(setup, Ordering::Release);
+        kernel::change(&may_go, if outcome.is_ok() { GO } else { END });
+    });
+    kernel::release(stack);
+    let pid = spawned.during(Step::CloneGuest, 2)?;
+    outcome?;
+    setup.listener = birth.listener;
+    match birth.failure {
+        Some(failure) => Err(failure),
+        None => Ok(pid),
+    }
+}
+
+extern "C" fn become_guest_beside(birth: &mut BirthBeside) -> ! {
+    birth.failure = prepare_beside(birth).err();
+    crate::exit(127)
+}
+
+fn prepare_beside(birth: &mut BirthBeside) -> Result<(), Failure> {
+    kernel::set_own_group().during(Step::NewSession, 0)?;
+    birth.listener = birth.confinement.apply()?;
+    if kernel::wait_for_change(birth.may_go, WAIT) != GO {
+        crate::exit(127)
+    }
+    // SAFETY: init stored it before it let this process go, and does not touch it until this process has left this memory.
+    let setup = unsafe { &mut *birth.setup.load(Ordering::Acquire) };
+    kernel::own_descriptors().during(Step::Redirect, 5)?;
+    redirect(setup).during(Step::Redirect, 0)?;
+    execute_confined(setup)
+}
+
 extern "C" fn become_guest(birth: &mut Birth) -> ! {
     if birth.init.bare {
         let _ = kernel::prctl(privileges::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64);
@@ -90,7 +162,7 @@ fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
     kernel::set_own_group().during(Step::NewSession, 0)?;
     let confine_first = setup.guest_ahead || setup.has_listener();
     if confine_first {
-        confine::confine(setup)?;
+        setup.listener = Confinement::of(setup).apply()?;
     }
     if setup.has_listener() {
         kernel::own_descriptors().during(Step::Redirect, 5)?;
@@ -101,8 +173,13 @@ fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
         redirect(setup).during(Step::Redirect, 0)?;
     }
     if !confine_first {
-        confine::confine(setup)?;
+        setup.listener = Confinement::of(setup).apply()?;
     }
+    execute_confined(setup)
+}
+
+/// What is left once the process is confined and has its streams. Comes back only with what kept it.
+fn execute_confined(setup: &mut Setup) -> Result<(), Failure> {
     let (_, passed) = setup.passed;
     kernel::close_from((STANDARD_STREAMS + passed) as Fd).during(Step::Redirect, 1)?;
     confine::limit_files(setup)?;

@@ -63,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) received_ns: u64,
     /// The guest's process is made before its launch message.
     pub(crate) guest_ahead: bool,
+    /// The guest's process, if it was made while the root was built.
+    pub(crate) guest: Option<i32>,
     /// The first of the streams was opened anew; the supervisor wants to know how far it is read.
     pub(crate) input: bool,
     /// Sockets in place of streams: the supervisor's end, the guest's.
@@ -199,6 +201,7 @@ impl Default for Setup {
             pivot_ns: 0,
             received_ns: 0,
             guest_ahead: false,
+            guest: None,
             input: false,
             pairs: [[-1; 2]; guest::STANDARD_STREAMS],
             pair_count: 0,
@@ -283,6 +286,13 @@ pub(crate) fn perform(mut reader: Reader, setup: &mut Setup) -> Result<(), Failu
     while !reader.is_empty() {
         let item = setup.items;
         let operation = reader.u32().during(Step::DecodeLaunch, item)?;
+        if operation == op::GUEST_BESIDE {
+            // Steps of the plan begin here.
+            setup.items = 0;
+            let pid = guest::start_beside(setup, |setup| perform(reader, setup))?;
+            setup.guest = Some(pid);
+            return Ok(());
+        }
         setup.items += u32::from(operation != op::REOPEN && operation != op::NAMESPACES);
         perform_one(operation, &mut reader, setup, item)?;
     }

@@ -183,10 +183,28 @@ pub(crate) fn enter_namespace(namespace: Fd, kind: u64) -> Result<()> {
 }
 
 /// Sleeps while the word has this value; may wake for no reason.
-pub(super) fn wait_while(word: &AtomicU32, value: u32) {
+fn wait_while(word: &AtomicU32, value: u32) {
     const FUTEX_WAIT: usize = 0;
     // SAFETY: the kernel reads the word, which is borrowed for the call; no timeout is given.
     let _ = unsafe { call!(number::FUTEX, word.as_ptr(), FUTEX_WAIT, value, 0) };
+}
+
+/// Waits until the word has another value.
+pub(crate) fn wait_for_change(word: &AtomicU32, value: u32) -> u32 {
+    loop {
+        match word.load(Ordering::Acquire) {
+            same if same == value => wait_while(word, value),
+            other => return other,
+        }
+    }
+}
+
+/// Sets the word, and wakes who waits for that.
+pub(crate) fn change(word: &AtomicU32, value: u32) {
+    const FUTEX_WAKE: usize = 1;
+    word.store(value, Ordering::Release);
+    // SAFETY: the kernel does not look at the word, which is borrowed for the call.
+    let _ = unsafe { call!(number::FUTEX, word.as_ptr(), FUTEX_WAKE, 1, 0) };
 }
 
 unsafe extern "C" {

@@ -1,7 +1,5 @@
 //! What only containers need: see `sys/keeper/containers.rs`.
 
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use super::{
     CLONE_NEWCGROUP, CLONE_PIDFD, CStr, Errno, Fd, Result, SIGCHLD, birth::CloneArgs, call6, number,
 };
@@ -164,24 +162,6 @@ pub(crate) fn set_io_priority(priority: u32) -> Result<()> {
 pub(crate) fn set_personality(personality: u32) -> Result<()> {
     // SAFETY: no pointer.
     unsafe { call!(own::PERSONALITY, personality).map(drop) }
-}
-
-/// Waits until the word has another value.
-pub(crate) fn wait_for_change(word: &AtomicU32, value: u32) -> u32 {
-    loop {
-        match word.load(Ordering::Acquire) {
-            same if same == value => super::birth::wait_while(word, value),
-            other => return other,
-        }
-    }
-}
-
-/// Sets the word, and wakes who waits for that.
-pub(crate) fn change(word: &AtomicU32, value: u32) {
-    const FUTEX_WAKE: usize = 1;
-    word.store(value, Ordering::Release);
-    // SAFETY: the kernel does not look at the word, which is borrowed for the call.
-    let _ = unsafe { call!(number::FUTEX, word.as_ptr(), FUTEX_WAKE, 1, 0) };
 }
 
 /// Whether this process stands in a folder that its root leads to: getcwd(2) says so at the beginning of its answer.

@@ -1,0 +1,68 @@
+//! What `palisade run` does before all else: it has the domain made, which takes the kernel longer than the runtime, flags and
+//! plan take us.
+//!
+//! The keeper is started before `main`. What the runtime would have done by then is not needed: no output, no thread and no
+//! handler of a signal; and a standard stream that is closed, which the runtime opens on `/dev/null`, leaves it all for
+//! later, or a descriptor of palisade's would be taken for the guest's input.
+
+mod sys;
+
+use palisade_policy::Capability;
+use palisade_process::{Launcher, plan::forbids_early_start};
+use std::{
+    ffi::OsStr,
+    os::fd::BorrowedFd,
+    sync::{Mutex, PoisonError},
+};
+
+static LAUNCHER: Mutex<Option<Launcher>> = Mutex::new(None);
+
+fn begin() {
+    if has_all_streams() {
+        *lock() = start();
+    }
+}
+
+/// The launcher of a guest's, whose domain is being made. Not having one is no reason to fail: whoever needs it asks again
+/// and gets the error.
+pub(crate) fn launcher() -> Option<Launcher> {
+    lock().take().or_else(start)
+}
+
+fn start() -> Option<Launcher> {
+    starts_a_guest()
+        .then(|| Launcher::for_one_guest().ok())
+        .flatten()
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Option<Launcher>> {
+    LAUNCHER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn has_all_streams() -> bool {
+    let streams: [BorrowedFd<'static>; 3] = [
+        rustix::stdio::stdin(),
+        rustix::stdio::stdout(),
+        rustix::stdio::stderr(),
+    ];
+    streams
+        .iter()
+        .all(|stream| rustix::io::fcntl_getfd(stream).is_ok())
+}
+
+/// Whether the arguments do, and no flag forbids that it begins before all of them are read.
+fn starts_a_guest() -> bool {
+    let mut words = std::env::args_os().skip(1);
+    words.next().is_some_and(|verb| verb == "run")
+        && !words
+            .take_while(|word| word != "--")
+            .any(|word| limit_of(&word).is_some_and(forbids_early_start))
+}
+
+/// What a flag that has the name of a limit bounds.
+fn limit_of(word: &OsStr) -> Option<Capability> {
+    let flag = word.as_encoded_bytes().strip_prefix(b"--")?;
+    let name = flag.split(|byte| *byte == b'=').next()?;
+    let mut all = Capability::ALL.iter().copied();
+    all.find(|capability| capability.name().as_bytes() == name)
+}
