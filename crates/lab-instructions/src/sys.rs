@@ -9,7 +9,10 @@
 
 use std::{
     arch::asm,
-    fmt, io, mem, ptr,
+    fmt, io, mem,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{Command, ExitStatus},
+    ptr,
     sync::{
         Once,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -136,6 +139,54 @@ impl Drop for Stepping {
     fn drop(&mut self) {
         // SAFETY: TF alone changes.
         unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
+    }
+}
+
+/// Starts a program and tells of each of its instructions; gives how it ended (ptrace(2)).
+pub(crate) fn step_through(
+    command: &mut Command,
+    step: &mut dyn FnMut(u64),
+) -> io::Result<ExitStatus> {
+    // SAFETY: between fork and exec it makes one system call.
+    unsafe { command.pre_exec(|| traced(libc::PTRACE_TRACEME, 0, ptr::null_mut(), 0)) };
+    let pid = command.spawn()?.id() as libc::pid_t;
+    loop {
+        let mut status = 0;
+        // SAFETY: the kernel writes the status.
+        if unsafe { libc::waitpid(pid, &raw mut status, 0) } != pid {
+            return Err(io::Error::last_os_error());
+        }
+        if !libc::WIFSTOPPED(status) {
+            return Ok(ExitStatus::from_raw(status));
+        }
+        // SAFETY: all bits zero are a value of this C struct.
+        let mut registers: libc::user_regs_struct = unsafe { mem::zeroed() };
+        traced(libc::PTRACE_GETREGS, pid, (&raw mut registers).cast(), 0)?;
+        step(registers.rip);
+        let signal = match libc::WSTOPSIG(status) {
+            libc::SIGTRAP => 0,
+            signal => signal,
+        };
+        traced(libc::PTRACE_SINGLESTEP, pid, ptr::null_mut(), signal)?;
+    }
+}
+
+/// `data` is where the answer goes, or else a signal.
+fn traced(
+    request: libc::c_uint,
+    pid: libc::pid_t,
+    data: *mut libc::c_void,
+    signal: libc::c_int,
+) -> io::Result<()> {
+    let data = if data.is_null() {
+        signal as usize
+    } else {
+        data.addr()
+    };
+    // SAFETY: of these requests one writes, and its caller has room for what it writes.
+    match unsafe { libc::ptrace(request, pid, 0, data) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Where the processor is another one nothing is counted.
 
-use std::fmt;
+use std::{
+    fmt, io,
+    process::{Command, ExitStatus},
+};
 
 /// This machine makes no single steps.
 #[derive(Debug)]
@@ -20,4 +23,11 @@ pub(crate) fn count(_pass: &mut dyn FnMut()) -> Result<Option<u64>, NoSteps> {
 
 pub(crate) fn addresses(_pass: &mut dyn FnMut()) -> Result<Vec<u64>, NoSteps> {
     Err(NoSteps)
+}
+
+pub(crate) fn step_through(
+    _command: &mut Command,
+    _step: &mut dyn FnMut(u64),
+) -> io::Result<ExitStatus> {
+    Err(io::Error::other(NoSteps))
 }

@@ -130,8 +130,6 @@ pub struct Domain {
     report_hook: Option<ReportHook>,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
-    /// The keeper may leave its init to this process.
-    is_adopted: bool,
     gone: bool,
     /// Until when its end waits for a slow reader.
     patience_ends: Option<Instant>,
@@ -178,7 +176,6 @@ impl Domain {
             left: None,
             report_hook: None,
             is_last: false,
-            is_adopted: false,
             gone: false,
             patience_ends: None,
             outcome: None,
@@ -245,8 +242,7 @@ impl Domain {
         self
     }
 
-    pub(crate) fn last_of_keeper(mut self, is_adopted: bool) -> Self {
-        self.is_adopted = is_adopted;
+    pub(crate) fn last_of_keeper(mut self) -> Self {
         // What is held on the host is the keeper's to remove should this process die before it has.
         self.is_last = self.held.is_empty();
         self
@@ -456,11 +452,9 @@ impl Domain {
             Some(record) if record.kind == wire::INIT_ENDED => {
                 self.last_words = Some(record.words);
                 self.seen = self.receive_seen(&record.words);
-                // While init leaves too, rather than after it.
-                match (self.is_last, self.is_adopted) {
-                    (true, true) => self.keeper.leave_to_this(self.parked.pidfd.as_fd()),
-                    (true, false) => self.keeper.leave(),
-                    (false, _) => {}
+                if self.is_last {
+                    // While init leaves too, rather than after it.
+                    self.keeper.leave_to_this(self.parked.pidfd.as_fd());
                 }
                 Event::Ended
             }

@@ -174,17 +174,18 @@ pub(crate) struct Keeper {
     adopted: Adopted,
 }
 
-/// Inits that the keeper leaves behind, if it ends before them.
+/// The init that the keeper leaves behind, if it ends before it.
 #[derive(Debug, Default)]
-struct Adopted(Mutex<Vec<OwnedFd>>);
+struct Adopted(Mutex<Option<OwnedFd>>);
 
 impl Drop for Adopted {
     fn drop(&mut self) {
-        for pidfd in &*lock(&self.0) {
-            // Whom the keeper has waited for itself is no child of this process.
+        if let Some(pidfd) = lock(&self.0).take() {
+            // If the keeper has waited for it, it is no child of this process.
             let _ = rustix::io::retry_on_intr(|| {
                 rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)
             });
+            let _ = rustix::process::set_child_subreaper(None);
         }
     }
 }
@@ -355,12 +356,19 @@ impl Keeper {
 }
 
 impl Keeper {
-    /// Has the keeper exit while the kernel still takes its domain down, whose init this process adopts and waits for. Where
-    /// that cannot be, it leaves as ever.
+    /// Has the keeper exit while the kernel still takes its domain down, whose init this process adopts from now on, and waits for.
+    /// Where that cannot be, it leaves as ever.
     pub(crate) fn leave_to_this(&self, pidfd: BorrowedFd<'_>) {
-        if let Ok(pidfd) = pidfd.try_clone_to_owned() {
-            lock(&self.adopted.0).push(pidfd);
-            let _ = self.send(wire::KEEPER_LEAVE, &[], &[], &[]);
+        // Whoever adopts orphans for reasons of its own may wait for any of them, this one too.
+        if let (Ok(None), Ok(pidfd)) = (
+            rustix::process::child_subreaper(),
+            pidfd.try_clone_to_owned(),
+        ) {
+            let this = rustix::process::getpid();
+            if rustix::process::set_child_subreaper(Some(this)).is_ok() {
+                *lock(&self.adopted.0) = Some(pidfd);
+                let _ = self.send(wire::KEEPER_LEAVE, &[], &[], &[]);
+            }
         }
         self.leave();
     }

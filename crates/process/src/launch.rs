@@ -52,8 +52,6 @@ pub struct Launcher {
     parks_ahead: bool,
     /// One guest is all that it will ever start.
     is_for_one: bool,
-    /// This process adopts what its keeper leaves behind.
-    adopts: bool,
     /// Where the parts are that serve its guests.
     parts: Parts,
     /// The filter compiled last: domains of one kind have the same.
@@ -70,7 +68,6 @@ impl Launcher {
             ordered: Arc::default(),
             parks_ahead: false,
             is_for_one: false,
-            adopts: false,
             parts: Parts::default(),
             filter: Mutex::default(),
         }
@@ -95,8 +92,8 @@ impl Launcher {
 
     /// A launcher for one guest on this machine. It starts the keeper and has it make the domain,
     /// without waiting for either: namespaces are made while the caller still plans. The keeper
-    /// leaves with the guest, at once: what becomes an orphan then is this process's to wait for
-    /// (`PR_SET_CHILD_SUBREAPER`), and only this process's end comes after that of the domain's.
+    /// leaves with the guest, at its last words: until both it and the domain's first process are gone this process adopts what
+    /// becomes an orphan below it (`PR_SET_CHILD_SUBREAPER`), and waits for them.
     ///
     /// # Errors
     ///
@@ -104,12 +101,9 @@ impl Launcher {
     pub fn for_one_guest() -> Result<Self, LaunchError> {
         // The keeper first: its start takes longer than looking at the machine.
         let keeper = Keeper::start()?;
-        let this = rustix::process::getpid();
-        let adopts = rustix::process::set_child_subreaper(Some(this)).is_ok();
         let launcher = Self {
             keeper: Mutex::new(Some(Arc::new(keeper))),
             is_for_one: true,
-            adopts,
             ..Self::new(Machine::probe())
         };
         launcher.order(Prelude::default())?;
@@ -300,7 +294,7 @@ impl Launcher {
         let order = |prelude| successor(Arc::clone(&self.ordered), self.park_order(), prelude);
         let domain = domain.followed_by(wanted.map(order));
         Ok(match self.is_for_one {
-            true => domain.last_of_keeper(self.adopts),
+            true => domain.last_of_keeper(),
             false => domain,
         })
     }

@@ -40,6 +40,7 @@ const SYSTEM: &str = SYSTEM_TRUE;
 const MODULE: &str = "WebAssembly true";
 const COLD: &str = "palisade run, cold";
 const WASMTIME: &str = "wasmtime";
+const BUBBLEWRAP: &str = "bubblewrap";
 const REPORTING: &str = "palisade run --report";
 const LIBRARY: [(&str, Readiness); 4] = [
     ("library, cold", Readiness::Cold),
@@ -107,7 +108,7 @@ impl Method for Start {
         let figures = contenders.map(|contender| wall_figure(samples, contender));
         let to_floor = samples.contenders().iter();
         let to_floor = to_floor.filter_map(|contender| floor_figure(samples, contender));
-        let figures = figures.chain(module_figures(samples)).chain(to_floor);
+        let figures = figures.chain(other_figures(samples)).chain(to_floor);
         let figures: Vec<Figure> = figures.collect();
         let tables = vec![
             (
@@ -341,24 +342,41 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
     ))
 }
 
-/// The module's start beside that of a native program behind the process wall, and beside wasmtime's.
-fn module_figures(samples: &Samples) -> Vec<Figure> {
-    let ours = Contender::new(MODULE, WASM);
+/// Starts beside others' of the same rounds: the module's beside that of a native program behind the process wall and beside
+/// wasmtime's, the command's beside bubblewrap's. What bubblewrap shows of the system is more than palisade's view, all of `/etc`.
+fn other_figures(samples: &Samples) -> Vec<Figure> {
+    let module = (MODULE, WASM);
     let others = [
-        (STATIC, PALISADE, Target::AtMostTimesProcess(1.5)),
-        (MODULE, WASMTIME, Target::AtMostTimesWasmtime(1.0)),
+        (
+            module,
+            (STATIC, PALISADE),
+            Some(Target::AtMostTimesProcess(1.5)),
+        ),
+        (
+            module,
+            (MODULE, WASMTIME),
+            Some(Target::AtMostTimesWasmtime(1.0)),
+        ),
+        (
+            (STATIC, PALISADE),
+            (STATIC, BUBBLEWRAP),
+            Some(Target::AtMostTimesOther(0.6)),
+        ),
+        ((SYSTEM, PALISADE), (SYSTEM, BUBBLEWRAP), None),
     ];
-    let figure = |(workload, subject, target): (&str, &str, Target)| {
-        let other = Contender::new(workload, subject);
-        let both = [&ours, &other];
-        let take_part = both.iter().all(|one| samples.contenders().contains(one));
+    let figure = |(ours, other, target): ((&str, &str), (&str, &str), Option<Target>)| {
+        let [ours, other] =
+            [ours, other].map(|(workload, subject)| Contender::new(workload, subject));
+        let take_part = [&ours, &other]
+            .iter()
+            .all(|one| samples.contenders().contains(one));
         let measure = (WALL, Unit::Microseconds);
         take_part.then(|| Figure {
-            measure: format!("{WALL} to {subject}"),
+            measure: format!("{WALL} to {}", other.subject),
             // They are the other figure's; only the ratio is another one.
             summary: None,
             difference: None,
-            ..Figure::of(samples, &ours, Some(&other), measure, Some(target))
+            ..Figure::of(samples, &ours, Some(&other), measure, target)
         })
     };
     others.into_iter().filter_map(figure).collect()
@@ -440,6 +458,7 @@ fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
     let other = measure.strip_prefix("wall to ").unwrap_or(measure);
     let title = match other {
         PALISADE => "  wasm × process wall".to_owned(),
+        BUBBLEWRAP => "  palisade × bubblewrap".to_owned(),
         other => format!("  wasm × {other}"),
     };
     let mut cells = vec![title];

@@ -183,21 +183,17 @@ pub(super) fn encode_guest_ahead() -> [u8; 4] {
     op::GUEST_AHEAD.to_ne_bytes()
 }
 
-/// Encodes the guest's control groups, by the position of their descriptors.
-pub(super) fn encode_groups(tasks: std::ops::Range<u32>) -> Vec<u8> {
-    let mut writer = Writer::default();
-    for position in tasks {
-        writer.u32(op::JOIN).u32(position);
-    }
-    writer.bytes
-}
-
-/// Encodes what counts the guest's processor time, with the ns in its unit, and its terminal.
+/// Encodes the guest's control groups, by the position of their descriptors, and its terminal. A counter
+/// comes with the ns in its unit.
 pub(super) fn encode_surroundings(
+    tasks: std::ops::Range<u32>,
     counter: Option<(u32, u32)>,
     terminal: Option<&Terminal>,
 ) -> Vec<u8> {
     let mut writer = Writer::default();
+    for position in tasks {
+        writer.u32(op::JOIN).u32(position);
+    }
     if let Some((position, unit_ns)) = counter {
         writer.u32(op::CPU_COUNTER).u32(position).u32(unit_ns);
     }

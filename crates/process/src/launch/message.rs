@@ -68,15 +68,14 @@ impl<'a> Message<'a> {
         fds.extend(listeners.fds());
         fds.extend(listeners.others());
 
-        // Whoever is made before a terminal is opened has no controlling one.
-        let can_be_beside = done.is_empty() && contents.terminal.is_none();
+        // Whoever is made before a terminal is opened has no controlling one; and what it takes to build the root is none of a
+        // group's that is joined.
+        let can_be_beside = done.is_empty() && contents.terminal.is_none() && tasks.is_empty();
         let beside = can_be_beside
             .then(|| encode::encode_confinement_beside(plan, contents.seccomp, streams.files))
             .flatten();
-        let groups = encode::encode_groups(tasks);
         let mut body = Vec::new();
         if let Some([first, _]) = &beside {
-            body.extend(&groups);
             body.extend(first);
         }
         if done.is_empty() {
@@ -86,23 +85,20 @@ impl<'a> Message<'a> {
         }
         if !done.has_guest {
             body.extend(encode::encode_pairs(streams.pairs()));
-            let surroundings = encode::encode_surroundings(counter, contents.terminal);
-            match beside {
-                Some([_, last]) => {
-                    body.extend(surroundings);
-                    body.extend(last);
-                }
-                None => {
-                    body.extend(groups);
-                    body.extend(surroundings);
-                    body.extend(encode::encode_confinement(
-                        plan,
-                        contents.seccomp,
-                        streams.files,
-                        contents.temporary,
-                    ));
-                }
-            }
+            body.extend(encode::encode_surroundings(
+                tasks,
+                counter,
+                contents.terminal,
+            ));
+            body.extend(match beside {
+                Some([_, last]) => last,
+                None => encode::encode_confinement(
+                    plan,
+                    contents.seccomp,
+                    streams.files,
+                    contents.temporary,
+                ),
+            });
         }
         let (count, others) = (listeners.count(), listeners.others().len());
         body.extend(encode::encode_passed(listeners_from, count, others));

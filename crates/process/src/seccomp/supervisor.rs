@@ -64,6 +64,8 @@ pub(crate) fn supervisor() -> Filter {
         set(&mut filter, *call, ALLOW);
     }
     decide_open(&mut filter, O_ACCMODE);
+    let adopts = [PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER].map(|option| option as u64);
+    set(&mut filter, SYS_prctl, only([int(0).one_of(adopts)]));
     let how_it_ended = int(1).one_of([PIDFD_GET_INFO]);
     set(
         &mut filter,
@@ -143,6 +145,7 @@ pub(crate) fn holder(is_root: bool) -> Filter {
         SYS_clone,
         SYS_write,
         SYS_pidfd_send_signal,
+        SYS_wait4,
         SYS_setfsuid,
         SYS_setfsgid,
     ];

@@ -89,7 +89,7 @@ pub const NAMESPACES: u32 = 36;
 /// those.
 pub const PAIR: u32 = 32;
 /// Make the guest's process now, which confines itself while what follows is carried out, and executes after that. Before it
-/// stand what it confines itself with and [`JOIN`], which do not count as items; none of that names a path.
+/// stands what it confines itself with, which does not count as items and names no path.
 pub const GUEST_BESIDE: u32 = 40;
 /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
 /// which then holds no more than `CWD` and `EXEC`, finds it waiting.

@@ -280,7 +280,7 @@ fn restrict(request: &Record, mount: Fd) -> core::result::Result<(), Failure> {
         return set(None).during(Step::SetMountAttributes, 0);
     }
     let [uid, gid] = [0, 1].map(|at| request.words[hold::OWNER + at]);
-    let map = namespace::make_map([uid, gid], request.words[hold::HOST_UID])?;
+    let map = namespace::make_map([uid, gid], request.words[hold::HOST_UID])?.finish();
     let outcome = match set(Some(map)) {
         Err(_) if how == hold::MAP_IF_POSSIBLE => set(None).during(Step::SetMountAttributes, 0),
         outcome => outcome.during(Step::SetMountAttributes, 1),

@@ -3,8 +3,32 @@
 use crate::{During, Failure, kernel, text::Text, wire::Step};
 use kernel::{CStr, Errno, Fd, Result};
 
-/// A user namespace that maps one disk owner to one host user, held by its descriptor alone.
-pub(crate) fn make_map(owner: [u64; 2], host_uid: u64) -> core::result::Result<Fd, Failure> {
+/// A user namespace that maps one disk owner to one host user.
+pub(crate) struct Map {
+    /// Which alone holds it.
+    pub(crate) namespace: Fd,
+    maker: Maker,
+}
+
+/// The process in which the namespace was made, on its way out.
+struct Maker(i32);
+
+impl Map {
+    /// Sees that process out; gives the namespace. Whoever waits for the namespace need not wait for this.
+    pub(crate) fn finish(self) -> Fd {
+        self.maker.wait();
+        self.namespace
+    }
+}
+
+impl Maker {
+    fn wait(&self) {
+        while kernel::wait_for(self.0) == Err(Errno::INTR) {}
+    }
+}
+
+/// Makes such a namespace.
+pub(crate) fn make_map(owner: [u64; 2], host_uid: u64) -> core::result::Result<Map, Failure> {
     let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER, None).during(Step::Clone, 2)?
     else {
         // Waits to be killed: the descriptor keeps the namespace, not the process.
@@ -15,7 +39,14 @@ pub(crate) fn make_map(owner: [u64; 2], host_uid: u64) -> core::result::Result<F
     let opened = write_maps(pid, owner, [host_uid; 2], false).and_then(|()| open(pid, b"user"));
     kernel::pidfd_kill(pidfd);
     kernel::close(pidfd);
-    opened.during(Step::MapIds, 1)
+    let maker = Maker(pid);
+    match opened {
+        Ok(namespace) => Ok(Map { namespace, maker }),
+        Err(errno) => {
+            maker.wait();
+            Err(errno).during(Step::MapIds, 1)
+        }
+    }
 }
 
 /// Maps one user and one group. Without privilege the kernel wants `setgroups` denied first

@@ -326,16 +326,16 @@ fn parked_words(pid: i32, host_uid: u64, clone_ns: u64) -> [u64; wire::RECORD_WO
 
 fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
     let [disk_uid, disk_gid, host_uid, ..] = request.words;
-    let namespace = namespace::make_map([disk_uid, disk_gid], host_uid)?;
+    let map = namespace::make_map([disk_uid, disk_gid], host_uid)?;
     send_record(
         CONTROL,
         &Record {
             kind: wire::KEEPER_IDS_MAPPED,
             ..Record::default()
         },
-        &[namespace],
+        &[map.namespace],
     );
-    kernel::close(namespace);
+    kernel::close(map.finish());
     Ok(())
 }
 

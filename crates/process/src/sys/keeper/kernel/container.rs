@@ -68,13 +68,6 @@ pub(crate) fn own_cgroup_namespace() -> Result<()> {
     unsafe { call!(number::UNSHARE, CLONE_NEWCGROUP).map(drop) }
 }
 
-pub(crate) fn wait_for(pid: i32) -> Result<u32> {
-    let mut status = 0u32;
-    // SAFETY: the kernel writes four bytes of status; no rusage is asked for.
-    unsafe { call!(number::WAIT4, pid, &raw mut status, 0, 0)? };
-    Ok(status)
-}
-
 pub(crate) fn set_domain_name(name: &[u8]) -> Result<()> {
     // SAFETY: the kernel reads `len` bytes of a borrowed slice.
     unsafe { call!(own::SETDOMAINNAME, name.as_ptr(), name.len()).map(drop) }

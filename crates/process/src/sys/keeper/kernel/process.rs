@@ -153,6 +153,14 @@ pub(crate) fn wait_any(options: u32) -> Result<Option<(i32, u32)>> {
     Ok((pid != 0).then_some((pid as i32, status)))
 }
 
+/// Waits for the end of this child, and reaps it; gives how it ended.
+pub(crate) fn wait_for(pid: i32) -> Result<u32> {
+    let mut status = 0u32;
+    // SAFETY: the kernel writes four bytes of status; no rusage is asked for.
+    unsafe { call!(number::WAIT4, pid, &raw mut status, 0, 0)? };
+    Ok(status)
+}
+
 /// Usage of all children that were reaped.
 pub(crate) fn children_usage() -> Rusage {
     const RUSAGE_CHILDREN: isize = -1;
