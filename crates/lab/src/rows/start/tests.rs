@@ -116,7 +116,7 @@ fn the_tables_fit_a_terminal() {
     assert_eq!(to_floor, 8);
     assert_eq!(
         figures.len(),
-        18 + 2 + to_floor,
+        18 + 4 + to_floor,
         "what is not shown is kept"
     );
 }
