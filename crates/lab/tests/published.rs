@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Of all runs: everybody who clones the repository has them.
-const MOST_BYTES: u64 = 5 << 20;
+const MOST_BYTES: u64 = 6 << 20;
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder");
