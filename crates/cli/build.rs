@@ -7,6 +7,7 @@ fn main() {
     let is = |name, value| env::var(name).is_ok_and(|found| found == value);
     let is_shipped = is("PROFILE", "release") && is("TARGET", "x86_64-unknown-linux-gnu");
     if let (true, Ok(folder)) = (is_shipped, env::var("CARGO_MANIFEST_DIR")) {
-        println!("cargo::rustc-link-arg-bins=-Wl,-T,{folder}/layout.ld");
+        // Not by `-Wl`, which would divide a folder's name at a comma.
+        println!("cargo::rustc-link-arg-bins=-T{folder}/layout.ld");
     }
 }

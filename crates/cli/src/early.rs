@@ -11,8 +11,7 @@ use palisade_policy::Capability;
 use palisade_process::{Launcher, plan::forbids_early_start};
 use std::{
     ffi::OsStr,
-    os::fd::BorrowedFd,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 static LAUNCHER: Mutex<Option<Launcher>> = Mutex::new(None);
@@ -35,19 +34,18 @@ fn start() -> Option<Launcher> {
         .flatten()
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Option<Launcher>> {
+fn lock() -> MutexGuard<'static, Option<Launcher>> {
     LAUNCHER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn has_all_streams() -> bool {
-    let streams: [BorrowedFd<'static>; 3] = [
+    let [stdin, stdout, stderr] = [
         rustix::stdio::stdin(),
         rustix::stdio::stdout(),
         rustix::stdio::stderr(),
-    ];
-    streams
-        .iter()
-        .all(|stream| rustix::io::fcntl_getfd(stream).is_ok())
+    ]
+    .map(|stream| rustix::io::fcntl_getfd(stream).is_ok());
+    stdin && stdout && stderr
 }
 
 /// Whether the arguments do, and no flag forbids that it begins before all of them are read.

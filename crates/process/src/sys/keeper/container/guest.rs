@@ -5,8 +5,7 @@ use crate::{
     kernel,
     wire::{self, container::Step},
 };
-use core::sync::atomic::AtomicU32;
-use kernel::{CStr, Errno, Fd};
+use kernel::{CStr, Errno, Fd, MayGo};
 
 /// Stack of that process until its program has one of its own.
 const STACK_BYTES: usize = 64 * 1024;
@@ -18,19 +17,15 @@ const S_IFREG: u16 = 0o100_000;
 struct Birth<'a> {
     setup: &'a mut Setup,
     /// Whether init has given up its rights: not before that is there anybody who could look at it.
-    may_go: &'a AtomicU32,
+    may_go: &'a MayGo,
     failure: Option<Failure>,
 }
-
-const WAIT: u32 = 0;
-const GO: u32 = 1;
-const END: u32 = 2;
 
 /// Starts the program; gives its pid inside.
 pub(super) fn start(setup: &mut Setup) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::Spawn, 10)?;
     let own_filter = setup.own_filter;
-    let may_go = AtomicU32::new(WAIT);
+    let may_go = MayGo::new();
     let mut birth = Birth {
         setup,
         may_go: &may_go,
@@ -39,7 +34,7 @@ pub(super) fn start(setup: &mut Setup) -> Result<i32, Failure> {
     let mut given_up = Ok(());
     let spawned = kernel::spawn_beside(stack, become_guest, &mut birth, false, || {
         given_up = confine::give_up(own_filter);
-        kernel::change(&may_go, if given_up.is_ok() { GO } else { END });
+        may_go.tell(given_up.is_ok());
     });
     // Its program has a stack of its own.
     kernel::release(stack);
@@ -52,7 +47,7 @@ pub(super) fn start(setup: &mut Setup) -> Result<i32, Failure> {
 }
 
 extern "C" fn become_guest(birth: &mut Birth) -> ! {
-    if kernel::wait_for_change(birth.may_go, WAIT) == GO {
+    if birth.may_go.wait() {
         birth.failure = Some(execute_confined(birth.setup));
     }
     crate::exit(127)

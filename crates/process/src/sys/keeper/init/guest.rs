@@ -15,9 +15,9 @@ use crate::{
 };
 use core::{
     ptr,
-    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
+    sync::atomic::{AtomicPtr, Ordering},
 };
-use kernel::{CStr, Errno, Fd, Pool, c};
+use kernel::{CStr, Errno, Fd, MayGo, Pool, c};
 
 /// Stack of the guest's process until its program has one of its own.
 const STACK_BYTES: usize = 32 * 1024;
@@ -87,16 +87,12 @@ pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
 /// What the guest's process works on that confines itself while init builds the root.
 struct BirthBeside<'a> {
     confinement: Confinement,
-    may_go: &'a AtomicU32,
+    may_go: &'a MayGo,
     /// Init's until then, and not init's from then on.
     setup: &'a AtomicPtr<Setup>,
     listener: Option<Fd>,
     failure: Option<Failure>,
 }
-
-const WAIT: u32 = 0;
-const GO: u32 = 1;
-const END: u32 = 2;
 
 /// Makes the guest's process, and carries out what is left of the message while that confines itself: its filter alone takes
 /// the kernel as long as a dozen mounts. The process shares init's descriptors meanwhile, its root and its mounts; nobody but
@@ -108,7 +104,7 @@ pub(crate) fn start_beside(
     rest: impl FnOnce(&mut Setup) -> Result<(), Failure>,
 ) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
-    let (may_go, place) = (AtomicU32::new(WAIT), AtomicPtr::new(ptr::null_mut()));
+    let (may_go, place) = (MayGo::new(), AtomicPtr::new(ptr::null_mut()));
     let mut birth = BirthBeside {
         confinement: Confinement::of(setup),
         may_go: &may_go,
@@ -120,7 +116,7 @@ pub(crate) fn start_beside(
     let spawned = kernel::spawn_beside(stack, become_guest_beside, &mut birth, true, || {
         outcome = rest(setup);
         place.store(setup, Ordering::Release);
-        kernel::change(&may_go, if outcome.is_ok() { GO } else { END });
+        may_go.tell(outcome.is_ok());
     });
     kernel::release(stack);
     let pid = spawned.during(Step::CloneGuest, 2)?;
@@ -140,7 +136,7 @@ extern "C" fn become_guest_beside(birth: &mut BirthBeside) -> ! {
 fn prepare_beside(birth: &mut BirthBeside) -> Result<(), Failure> {
     kernel::set_own_group().during(Step::NewSession, 0)?;
     birth.listener = birth.confinement.apply()?;
-    if kernel::wait_for_change(birth.may_go, WAIT) != GO {
+    if !birth.may_go.wait() {
         crate::exit(127)
     }
     // SAFETY: init stored it before it let this process go, and does not touch it until this process has left this memory.

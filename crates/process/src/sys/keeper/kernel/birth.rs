@@ -207,6 +207,27 @@ pub(crate) fn change(word: &AtomicU32, value: u32) {
     let _ = unsafe { call!(number::FUTEX, word.as_ptr(), FUTEX_WAKE, 1, 0) };
 }
 
+/// Whether a child in the same memory may go on: it waits until it is told.
+pub(crate) struct MayGo(AtomicU32);
+
+impl MayGo {
+    const WAIT: u32 = 0;
+    const GO: u32 = 1;
+    const END: u32 = 2;
+
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(Self::WAIT))
+    }
+
+    pub(crate) fn tell(&self, may_go: bool) {
+        change(&self.0, if may_go { Self::GO } else { Self::END });
+    }
+
+    pub(crate) fn wait(&self) -> bool {
+        wait_for_change(&self.0, Self::WAIT) == Self::GO
+    }
+}
+
 unsafe extern "C" {
     fn palisade_spawn(
         flags: u64,
