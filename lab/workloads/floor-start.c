@@ -5,16 +5,18 @@
  *     floor-start --parked COMMAND [ARGUMENT…]
  *
  * The namespaces are those that a domain of palisade's has: user, mount, pid, ipc, uts, cgroup and network.
- * In them one file system is mounted, an empty tmpfs over `/proc`, and the program executed. Nothing else is
- * done that a wall does: no root of its own, no map of ids, no filter, no Landlock, no cgroup, no report.
+ * In them one file system is mounted, an empty tmpfs over `/proc`, and the program executed, by a child of the
+ * first process there: a program that is PID 1 itself hears no signal that it has no handler for, and is left
+ * with everybody's orphans (pid_namespaces(7)). Nothing else is done that a wall does: no root of its own, no
+ * map of ids, no filter, no Landlock, no cgroup, no report.
  *
- * Why it is the least: the child shares this program's memory until it executes (`CLONE_VFORK`), so that no
- * page table is copied; one clone(2) makes all namespaces; two calls on mounts are what it takes to mount
- * something that is not seen outside.
+ * Why it is the least: both children share this program's memory (`CLONE_VFORK`), the second until it executes,
+ * so that no page table is copied; one clone(2) makes all namespaces; two calls on mounts are what it takes to
+ * mount something that is not seen outside; and the first process waits, and ends as the program did.
  *
  * `--parked` makes all of that ahead. It prints the pid of a child that is a sibling of its own (`CLONE_PARENT`),
- * so that whoever started it waits for it, then that child prints `holding`, and executes the program when its
- * input ends. What is left of a start is to wake one process, execve(2) and its end.
+ * so that whoever started it waits for it, then that child's own child prints `holding`, and executes the program
+ * when its input ends. What is left of a start is to wake one process, execve(2), and the end of two.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -50,45 +52,65 @@ static void mount_one(void)
 		die("/proc");
 }
 
-static int begin(void *words)
-{
-	char **command = words;
-	mount_one();
-	execv(command[0], command);
-	die(command[0]);
-	return 125;
-}
-
-static int run(char **command)
+static int wait_for(pid_t child)
 {
 	int status;
-	int flags = NAMESPACES | CLONE_VM | CLONE_VFORK | SIGCHLD;
-	pid_t child = clone(begin, stack + STACK_BYTES, flags, command);
-	if (child < 0)
-		die("clone");
 	if (waitpid(child, &status, 0) != child)
 		die("wait");
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int begin_when_told(void *words)
+static void hold(void)
 {
 	static const char holding[] = "holding\n";
 	char byte;
-	mount_one();
 	if (write(STDOUT_FILENO, holding, sizeof holding - 1) < 0)
 		die("stdout");
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
-	execv(((char **)words)[0], words);
-	die(((char **)words)[0]);
+}
+
+/* In the first process of the namespaces. */
+static void be_first(char **command, int is_parked)
+{
+	mount_one();
+	pid_t child = vfork();
+	if (child < 0)
+		die("vfork");
+	if (child == 0) {
+		if (is_parked)
+			hold();
+		execv(command[0], command);
+		die(command[0]);
+	}
+	_exit(wait_for(child));
+}
+
+static int begin(void *words)
+{
+	be_first(words, 0);
 	return 125;
+}
+
+static int begin_parked(void *words)
+{
+	be_first(words, 1);
+	return 125;
+}
+
+static int run(char **command)
+{
+	int flags = NAMESPACES | CLONE_VM | CLONE_VFORK | SIGCHLD;
+	pid_t child = clone(begin, stack + STACK_BYTES, flags, command);
+	if (child < 0)
+		die("clone");
+	return wait_for(child);
 }
 
 static int park(char **command)
 {
 	/* No `CLONE_VM`: this program is gone before the other. */
-	pid_t child = clone(begin_when_told, stack + STACK_BYTES, NAMESPACES | CLONE_PARENT | SIGCHLD, command);
+	pid_t child = clone(begin_parked, stack + STACK_BYTES, NAMESPACES | CLONE_PARENT | SIGCHLD, command);
 	if (child < 0)
 		die("clone");
 	printf("%d\n", child);

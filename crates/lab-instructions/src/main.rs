@@ -1,5 +1,6 @@
 //! How many instructions the shortest paths take, each in this process: requests between their heads and their answers'
-//! heads, through routes, filters and the service of files; a call of a guest; and the plan of a start. No socket, no HTTP.
+//! heads, through routes, filters and the service of files; a call of a guest; and the plan of a start. No socket, no HTTP. And
+//! how many a guest's connection takes, in the threads that make it.
 //!
 //! ```text
 //! palisade-lab-instructions NAME                COUNT
@@ -16,6 +17,7 @@
 //! `palisade-compiler` and `palisade-worker` are to lie beside it.
 
 mod call;
+mod connect;
 mod first;
 mod plan;
 mod requests;
@@ -59,15 +61,19 @@ fn run() -> anyhow::Result<()> {
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (tell, name): (Tell, _) = match words[..] {
+        [connect::NAME] => return connect::tell(),
+        [connect::HOST] => return connect::host(),
+        [connect::GUEST, address] => return connect::guest(address),
         [name] => (tell_count, name),
         ["times", name] => (tell_times, name),
         ["addresses", name] => (tell_addresses, name),
         ["first", program, ref arguments @ ..] => return first::tell(program, arguments),
         _ => bail!(
-            "usage: palisade-lab-instructions [times|addresses] {}|{}|{}, or first PROGRAM [ARGUMENT…]",
+            "usage: palisade-lab-instructions [times|addresses] {}|{}|{}, {} or first PROGRAM [ARGUMENT…]",
             call::NAME,
             plan::NAME,
-            requests::names().join("|")
+            requests::names().join("|"),
+            connect::NAME
         ),
     };
     match name {
@@ -114,13 +120,18 @@ fn tell_count(mut work: Work<'_>) -> anyhow::Result<()> {
             counts.extend(count.filter(|_| is_done));
         }
     }
-    counts.sort_unstable();
     ensure!(
         counts.len() == COUNTED || counts.iter().sum::<u64>() >= ENOUGH,
         "host: hardly a pass can be counted to its end"
     );
-    println!("{}", counts[counts.len() / 2] - empty);
+    println!("{}", median(counts) - empty);
     Ok(())
+}
+
+/// Of at least one.
+fn median(mut counts: Vec<u64>) -> u64 {
+    counts.sort_unstable();
+    counts[counts.len() / 2]
 }
 
 fn tell_times(mut work: Work<'_>) -> anyhow::Result<()> {

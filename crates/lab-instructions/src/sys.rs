@@ -1,4 +1,4 @@
-//! Single steps of this thread, counted.
+//! Single steps, counted: of this thread by itself, of others by ptrace(2).
 //!
 //! ```text
 //!  flag TF set ─▶ an instruction ─▶ trap ─▶ SIGTRAP ─▶ handler: one more ─▶ sigreturn, TF still set ─▶ …
@@ -10,6 +10,7 @@
 use std::{
     arch::asm,
     fmt, io, mem,
+    os::fd::AsRawFd,
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Command, ExitStatus},
     ptr,
@@ -48,6 +49,12 @@ impl fmt::Display for NoSteps {
 }
 
 impl std::error::Error for NoSteps {}
+
+impl NoSteps {
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+}
 
 /// How many instructions this takes, and the few that turn the steps on and off. `None`: it did what can't be counted, which
 /// few passes do.
@@ -151,11 +158,9 @@ pub(crate) fn step_through(
     unsafe { command.pre_exec(|| traced(libc::PTRACE_TRACEME, 0, ptr::null_mut(), 0)) };
     let pid = command.spawn()?.id() as libc::pid_t;
     loop {
-        let mut status = 0;
-        // SAFETY: the kernel writes the status.
-        if unsafe { libc::waitpid(pid, &raw mut status, 0) } != pid {
-            return Err(io::Error::last_os_error());
-        }
+        let Some((_, status)) = wait_for(pid, 0)? else {
+            continue;
+        };
         if !libc::WIFSTOPPED(status) {
             return Ok(ExitStatus::from_raw(status));
         }
@@ -163,12 +168,102 @@ pub(crate) fn step_through(
         let mut registers: libc::user_regs_struct = unsafe { mem::zeroed() };
         traced(libc::PTRACE_GETREGS, pid, (&raw mut registers).cast(), 0)?;
         step(registers.rip);
-        let signal = match libc::WSTOPSIG(status) {
-            libc::SIGTRAP => 0,
-            signal => signal,
-        };
-        traced(libc::PTRACE_SINGLESTEP, pid, ptr::null_mut(), signal)?;
+        go_on(pid, status)?;
     }
+}
+
+/// Lets a thread that has stopped take one more step, with the signal that it stopped for.
+fn go_on(thread: libc::pid_t, status: libc::c_int) -> io::Result<()> {
+    let is_of_the_tracer = status >> 16 != 0;
+    let signal = match libc::WSTOPSIG(status) {
+        libc::SIGTRAP => 0,
+        _ if is_of_the_tracer => 0,
+        signal => signal,
+    };
+    traced(libc::PTRACE_SINGLESTEP, thread, ptr::null_mut(), signal)
+}
+
+fn wait_for(
+    thread: libc::pid_t,
+    flags: libc::c_int,
+) -> io::Result<Option<(libc::pid_t, libc::c_int)>> {
+    let mut status = 0;
+    // SAFETY: the kernel writes the status.
+    match unsafe { libc::waitpid(thread, &raw mut status, flags) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        thread => Ok(Some((thread, status))),
+    }
+}
+
+/// Waits for the ends of children, and of those of their threads that are traced.
+pub(crate) fn wait_for_all() {
+    while wait_for(-1, libc::__WALL).is_ok() {}
+}
+
+/// Threads of a child's that take single steps from now on, until this process or theirs ends.
+pub(crate) struct Threads {
+    pid: u32,
+    threads: Vec<libc::pid_t>,
+}
+
+impl Threads {
+    pub(crate) fn of(pid: u32, threads: &[libc::pid_t]) -> io::Result<Self> {
+        for thread in threads {
+            traced(libc::PTRACE_SEIZE, *thread, ptr::null_mut(), 0)?;
+            traced(libc::PTRACE_INTERRUPT, *thread, ptr::null_mut(), 0)?;
+        }
+        let mut all = Self {
+            pid,
+            threads: threads.to_vec(),
+        };
+        all.step_until(|| Ok(true))
+            .map_err(|error| io::Error::other(format!("{error:#}")))?;
+        Ok(all)
+    }
+
+    /// Lets them step until that is so and they all rest; gives how many steps it were.
+    pub(crate) fn step_until(
+        &mut self,
+        mut is_over: impl FnMut() -> anyhow::Result<bool>,
+    ) -> anyhow::Result<u64> {
+        let (mut steps, mut has_been_so) = (0, false);
+        loop {
+            // A stop that is one of the tracer's is no step.
+            let stopped = wait_for(-1, libc::WNOHANG | libc::__WALL)?;
+            if let Some((thread, status)) = stopped {
+                anyhow::ensure!(libc::WIFSTOPPED(status), "wall: a thread has ended");
+                steps += u64::from(status >> 16 == 0);
+                go_on(thread, status)?;
+                continue;
+            }
+            has_been_so = has_been_so || is_over()?;
+            if has_been_so && self.threads.iter().all(|thread| self.rests(*thread)) {
+                return Ok(steps);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether it sleeps within a call (proc_pid_stat(5)).
+    fn rests(&self, thread: libc::pid_t) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/task/{thread}/stat", self.pid));
+        stat.is_ok_and(|stat| {
+            let state = stat.rsplit(')').next();
+            state.is_some_and(|state| state.trim_start().starts_with('S'))
+        })
+    }
+}
+
+/// Whether a read of it would not wait.
+pub(crate) fn is_readable(file: std::os::fd::BorrowedFd<'_>) -> bool {
+    let mut one = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: there is one, and the kernel writes to no more.
+    unsafe { libc::poll(&raw mut one, 1, 0) == 1 }
 }
 
 /// `data` is where the answer goes, or else a signal.

@@ -2,6 +2,7 @@
 
 use std::{
     fmt, io,
+    os::fd::BorrowedFd,
     process::{Command, ExitStatus},
 };
 
@@ -17,6 +18,12 @@ impl fmt::Display for NoSteps {
 
 impl std::error::Error for NoSteps {}
 
+impl NoSteps {
+    pub(crate) fn none() -> Self {
+        Self
+    }
+}
+
 pub(crate) fn count(_pass: &mut dyn FnMut()) -> Result<Option<u64>, NoSteps> {
     Err(NoSteps)
 }
@@ -31,3 +38,25 @@ pub(crate) fn step_through(
 ) -> io::Result<ExitStatus> {
     Err(io::Error::other(NoSteps))
 }
+
+/// Threads that would take single steps.
+pub(crate) struct Threads;
+
+impl Threads {
+    pub(crate) fn of(_pid: u32, _threads: &[i32]) -> io::Result<Self> {
+        Err(io::Error::other(NoSteps))
+    }
+
+    pub(crate) fn step_until(
+        &mut self,
+        _is_over: impl FnMut() -> anyhow::Result<bool>,
+    ) -> anyhow::Result<u64> {
+        Err(NoSteps.into())
+    }
+}
+
+pub(crate) fn is_readable(_file: BorrowedFd<'_>) -> bool {
+    false
+}
+
+pub(crate) fn wait_for_all() {}

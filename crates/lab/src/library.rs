@@ -55,6 +55,7 @@ impl Library {
         };
         let library = Self { start, launcher };
         library.run()?;
+        library.get_ready()?;
         Ok(library)
     }
 

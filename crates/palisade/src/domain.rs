@@ -98,7 +98,8 @@ impl Domain {
     }
 
     /// Waits until the guest has ended and nothing of the domain is left. Standard input is closed
-    /// first.
+    /// first. With a launcher that parks ahead ([`Launcher::park_ahead`](crate::Launcher::park_ahead)) every process of the guest's
+    /// is gone then, and palisade's own, the domain's first, may still be ending.
     ///
     /// # Errors
     ///

@@ -331,6 +331,32 @@ fn a_keeper_that_keeps_mounts_lets_go_of_them() {
     assert!((1..=2).contains(&mounts.len()), "{mounts:?}");
 }
 
+/// The keeper has been told to make the next domain after the first guest. Nobody waits for that who starts another one
+/// meanwhile.
+#[test]
+fn a_guest_that_runs_on_holds_up_no_other() {
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let guest = |code: &str| shell(code).launcher(Arc::clone(&launcher));
+    let mut long = guest("read line").stdin(Stdio::piped()).spawn().unwrap();
+    for _ in 0..3 {
+        assert_eq!(
+            guest("exit 3").spawn().unwrap().wait().unwrap().exit_code,
+            3
+        );
+        launcher.wait_until_parked().unwrap();
+    }
+    assert!(long.try_wait().unwrap().is_none());
+    let mut input = long.stdin.take().unwrap();
+    input.write_all(b"line\n").unwrap();
+    assert_eq!(long.wait().unwrap().exit_code, 0);
+    // Those that were ordered for guests that never came are let go.
+    launcher.wait_until_parked().unwrap();
+    assert_eq!(
+        guest("exit 4").spawn().unwrap().wait().unwrap().exit_code,
+        4
+    );
+}
+
 #[test]
 fn a_prepared_guest_whose_folder_is_gone_does_not_start() {
     let folder = tempfile::tempdir().unwrap();

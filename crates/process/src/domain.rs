@@ -4,7 +4,7 @@ mod report;
 mod start;
 mod told;
 
-pub(crate) use start::{StartTimes, StartedWords, Successor};
+pub(crate) use start::{StartTimes, StartedWords};
 
 use crate::{
     Tier,
@@ -22,6 +22,7 @@ use crate::{
     host::ThisHost,
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
+    launch::Successor,
     layout::Layout,
     plan::{Plan, Watched},
     record::{receive_exactly, receive_record, record_bytes},
@@ -131,6 +132,8 @@ pub struct Domain {
     /// Nobody needs the keeper after this domain.
     is_last: bool,
     gone: bool,
+    /// When the kernel had ended init, in ns of the monotonic clock; 0 if nobody waited for that.
+    gone_ns: u64,
     /// Until when its end waits for a slow reader.
     patience_ends: Option<Instant>,
     /// What came of it, once it has been waited for.
@@ -177,6 +180,7 @@ impl Domain {
             report_hook: None,
             is_last: false,
             gone: false,
+            gone_ns: 0,
             patience_ends: None,
             outcome: None,
         }
@@ -222,9 +226,9 @@ impl Domain {
         &self.held
     }
 
-    pub(crate) fn followed_by(mut self, successor: Option<Successor>) -> Self {
-        self.successor = successor;
-        self
+    /// Another one is made after it.
+    pub(crate) fn followed_by(&mut self, successor: Successor) {
+        self.successor = Some(successor);
     }
 
     pub(crate) fn with_broker(mut self, broker: Option<Broker>) -> Self {
@@ -474,7 +478,9 @@ impl Domain {
         }
     }
 
-    /// Waits until the guest has ended and nothing of the domain is left, then reports.
+    /// Waits until the guest has ended and nothing of the domain is left, then reports. Of a launcher that parks ahead
+    /// ([`Launcher::park_ahead`](crate::Launcher::park_ahead)) the domain's first process, which is palisade's, may
+    /// still be ending then, and with it what the guest had mounted.
     ///
     /// # Errors
     ///
@@ -519,8 +525,19 @@ impl Domain {
         if let Some(broker) = &mut self.broker {
             broker.dismiss();
         }
-        let is_gone = is_ready_by(self.parked.pidfd.as_fd(), deadline);
+        let is_gone = self.leaves_alone() || is_ready_by(self.parked.pidfd.as_fd(), deadline);
         Ok(is_gone && self.is_relayed_by(deadline))
+    }
+
+    /// Whether what is left ends by itself, and nobody has to wait for it: init has reaped all others, and nothing on the host
+    /// is to be removed. A launcher that parks ahead has the keeper wait for it.
+    fn leaves_alone(&self) -> bool {
+        self.successor.is_some()
+            && self.last_words.is_some()
+            && !self.bare
+            && self.held.is_empty()
+            && self.broker.is_none()
+            && self.files.is_none()
     }
 
     /// Whether all has been passed on, or whoever is to read it had the time.
@@ -581,8 +598,10 @@ impl Domain {
         if std::mem::replace(&mut self.gone, true) {
             return;
         }
-        let mut fds = [PollFd::new(&self.parked.pidfd, PollFlags::IN)];
-        let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
+        if !self.leaves_alone() {
+            is_ready_by(self.parked.pidfd.as_fd(), None);
+            self.gone_ns = monotonic_ns();
+        }
         self.finish_streams();
         if let Some(broker) = &mut self.broker {
             self.observed = broker.finish();
@@ -595,7 +614,7 @@ impl Domain {
         self.counted = self.held.usage(self.watched.is_some());
         self.held.remove();
         if let Some(successor) = self.successor.take() {
-            successor.order(&self.keeper);
+            successor.follow(&self.keeper);
         }
     }
 

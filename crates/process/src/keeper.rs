@@ -27,6 +27,9 @@ use std::{
 };
 use wire::{Record, Step};
 
+/// In place of an init's pid.
+const NOBODY: u32 = 0;
+
 /// What a parked domain is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParkOrder {
@@ -214,6 +217,17 @@ impl Keeper {
         cgroup: Option<BorrowedFd<'_>>,
         prelude: &[u8],
     ) -> Result<Ordered, KeeperError> {
+        self.order_after(NOBODY, order, cgroup, prelude)
+    }
+
+    /// The same; it is made when the init with this pid has ended.
+    pub(crate) fn order_after(
+        &self,
+        init: u32,
+        order: &ParkOrder,
+        cgroup: Option<BorrowedFd<'_>>,
+        prelude: &[u8],
+    ) -> Result<Ordered, KeeperError> {
         let (socket, inits_end) = pair(SocketType::STREAM)?;
         let bare = if order.bare {
             wire::PARK_BARE
@@ -233,7 +247,9 @@ impl Keeper {
             order.gid.into(),
             outer_uid.as_raw().into(),
             outer_gid.as_raw().into(),
+            init.into(),
         ];
+        const _: () = assert!(wire::PARK_AFTER == 5);
         let fds: Vec<_> = [inits_end.as_fd()].into_iter().chain(cgroup).collect();
         let ordered_ns = monotonic_ns();
         self.send(wire::KEEPER_PARK, &words, prelude, &fds)?;

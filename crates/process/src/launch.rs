@@ -1,5 +1,6 @@
 //! Carrying a plan out: from a parked domain to a running guest.
 
+mod ahead;
 pub(crate) mod encode;
 mod listeners;
 mod message;
@@ -15,10 +16,10 @@ use crate::{
     broker::{self, Advisor, maker::Maker},
     cgroup::CpuCounter,
     denials::FileAdvisor,
-    domain::{Domain, StartedWords, Successor},
+    domain::{Domain, StartedWords},
     grants::{files::Files, holder::Holder},
     held::{self, Held},
-    keeper::{Keeper, KeeperError, Ordered, ParkOrder},
+    keeper::{Keeper, Ordered, ParkOrder},
     launch_error::LaunchError,
     layout::Layout,
     machine::Machine,
@@ -28,6 +29,8 @@ use crate::{
     seccomp::Groups,
     wire::{self, Step, started},
 };
+pub(crate) use ahead::Successor;
+use ahead::{Ahead, Pool};
 use listeners::Listeners;
 use message::{Contents, Message};
 use palisade_wall::{Streams, journal::Journal};
@@ -35,7 +38,6 @@ use prelude::Prelude;
 use rustix::io::Errno;
 use std::{
     cell::LazyCell,
-    collections::VecDeque,
     ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex},
@@ -47,8 +49,8 @@ use std::{
 pub struct Launcher {
     keeper: Mutex<Option<Arc<Keeper>>>,
     machine: Machine,
-    /// Domains that were ordered and not used yet, oldest first.
-    ordered: Arc<Mutex<VecDeque<Ahead>>>,
+    /// Domains that were ordered and not used yet.
+    pool: Arc<Mutex<Pool>>,
     parks_ahead: bool,
     /// One guest is all that it will ever start.
     is_for_one: bool,
@@ -65,7 +67,7 @@ impl Launcher {
         Self {
             keeper: Mutex::default(),
             machine,
-            ordered: Arc::default(),
+            pool: Arc::default(),
             parks_ahead: false,
             is_for_one: false,
             parts: Parts::default(),
@@ -74,7 +76,8 @@ impl Launcher {
     }
 
     /// After the end of each guest, have a domain made for another one of the same plan. Not sooner:
-    /// making a domain keeps a processor busy that the guest may want.
+    /// making a domain keeps a processor busy that the guest may want. A guest's end is told when all of its processes are
+    /// gone; the domain's first process, palisade's own, ends behind that.
     #[must_use]
     pub fn park_ahead(mut self) -> Self {
         self.parks_ahead = true;
@@ -158,7 +161,7 @@ impl Launcher {
 
     fn order(&self, prelude: Prelude) -> Result<(), LaunchError> {
         let ahead = Ahead::order(&*self.keeper()?, &self.park_order(), prelude)?;
-        lock(&self.ordered).push_back(ahead);
+        lock(&self.pool).push(ahead);
         Ok(())
     }
 
@@ -177,7 +180,7 @@ impl Launcher {
     /// The domain ordered longest ago if it suits, else a fresh one.
     fn take_ahead(&self, suits: impl Fn(&Prelude) -> bool) -> Result<Ahead, LaunchError> {
         loop {
-            let next = lock(&self.ordered).pop_front();
+            let next = lock(&self.pool).take();
             match next {
                 Some(ahead) if suits(&ahead.prelude) => return Ok(ahead),
                 // Built for another plan: closing its socket lets it go.
@@ -219,7 +222,7 @@ impl Launcher {
     /// When it could not be made.
     pub fn wait_until_parked(&self) -> Result<(), LaunchError> {
         let keeper = self.keeper()?;
-        if let Some(ahead) = lock(&self.ordered).front_mut() {
+        if let Some(ahead) = lock(&self.pool).first() {
             keeper.confirm()?;
             ahead.wait_until_ready()?;
         }
@@ -287,12 +290,14 @@ impl Launcher {
         }
         let mut started = await_start(domain.socket(), plan)?;
         domain.has_started(started.terminal.take(), times, started.words);
+        // Not before: the kernel keeps who was woken for this processor until this thread waits.
+        if self.parks_ahead {
+            let order = (self.park_order(), wanted.clone());
+            domain.followed_by(Successor::of(&domain, &keeper, &self.pool, order));
+        }
         domain.tell_in(streams.journal);
-        let wanted = self.parks_ahead.then(|| wanted.clone());
         let served = (network, gathered.maker, streams.journal);
         let domain = self.attend(domain, plan, ready, started, served)?;
-        let order = |prelude| successor(Arc::clone(&self.ordered), self.park_order(), prelude);
-        let domain = domain.followed_by(wanted.map(order));
         Ok(match self.is_for_one {
             true => domain.last_of_keeper(),
             false => domain,
@@ -426,44 +431,6 @@ fn variables(
     // The last, as its receiver expects.
     listeners.add_variables(&mut variables);
     variables
-}
-
-/// A domain made ahead of its launch.
-#[derive(Debug)]
-struct Ahead {
-    domain: Ordered,
-    prelude: Prelude,
-}
-
-impl Ahead {
-    fn order(keeper: &Keeper, order: &ParkOrder, prelude: Prelude) -> Result<Self, KeeperError> {
-        let domain = keeper.order(order, None, &prelude.bytes)?;
-        Ok(Self { domain, prelude })
-    }
-
-    fn wait_until_ready(&mut self) -> Result<(), KeeperError> {
-        self.domain.parked()?;
-        if self.prelude.is_empty() {
-            return Ok(());
-        }
-        // Whether it says that it is ready or that it failed: the launch reads it.
-        self.domain.wait_for_init()
-    }
-}
-
-/// Orders a domain for the launch after this one, unless one waits already.
-fn successor(
-    ordered: Arc<Mutex<VecDeque<Ahead>>>,
-    order: ParkOrder,
-    prelude: Prelude,
-) -> Successor {
-    Successor::new(move |keeper| {
-        let mut ordered = lock(&ordered);
-        if ordered.is_empty() {
-            // A keeper that is gone says so at the next launch.
-            ordered.extend(Ahead::order(keeper, &order, prelude).ok());
-        }
-    })
 }
 
 /// Who opens what the broker must not; and makes the guest's sockets of the host's network, where their memory

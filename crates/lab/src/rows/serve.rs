@@ -99,9 +99,9 @@ pub(super) static REPLY_LATENCY: Served = Served {
     lanes: &FILTER_LANES,
     documents: &SMALL,
     judgements: &[
-        judged(NULL_KEPT, PLAIN, Target::AtMostOverOther(0.5)),
+        judged(NULL_KEPT, PLAIN, Target::AtMostOverOther(0.35)),
         told(NULL_FRESH, PLAIN),
-        judged(HEADER_KEPT, PLAIN, Target::AtMostOverOther(1.0)),
+        judged(HEADER_KEPT, PLAIN, Target::AtMostOverOther(0.8)),
         told(HEADER_KEPT, NGINX_NJS),
         told(HEADER_KEPT, NGINX_LUA),
         told(HEADER_FRESH, PLAIN),
@@ -117,7 +117,7 @@ pub(super) static REPLY_LATENCY: Served = Served {
 pub(super) static FILTERS: Served = Served {
     way: Way::Busy,
     judgements: &[
-        judged(NULL_KEPT, PLAIN, Target::AtLeastTimesOther(0.99)),
+        judged(NULL_KEPT, PLAIN, Target::AtLeastTimesOther(0.95)),
         told(NULL_FRESH, PLAIN),
         judged(HEADER_KEPT, NGINX_NJS, Target::AtLeastTimesOther(1.0)),
         judged(HEADER_KEPT, NGINX_LUA, Target::AtLeastTimesOther(1.0)),

@@ -2,7 +2,6 @@
 
 use super::Domain;
 use crate::{
-    clock::monotonic_ns,
     denials,
     plan::NAME,
     wire::{self, ended},
@@ -75,10 +74,10 @@ impl Domain {
             ("program-running", start.exec_ns),
             ("guest-ended", words[ended::GUEST_END_NS]),
             ("all-reaped", words[ended::REAPED_NS]),
-            ("domain-gone", monotonic_ns()),
+            ("domain-gone", self.gone_ns),
         ]
         .into_iter()
-        // A domain without namespaces has no root of its own to build.
+        // A domain without namespaces has no root of its own to build, and not every end is waited for.
         .filter(|(_, at_ns)| *at_ns != 0)
         .map(|(name, at_ns)| Phase {
             name: name.into(),

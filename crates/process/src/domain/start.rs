@@ -1,10 +1,9 @@
-//! How a domain came to run its guest, and what comes after it.
+//! How a domain came to run its guest.
 
 use crate::{
-    keeper::{Keeper, Parked},
+    keeper::Parked,
     wire::{self, started},
 };
-use std::fmt;
 
 /// The words of [`wire::INIT_STARTED`].
 pub(crate) type StartedWords = [u64; wire::RECORD_WORDS];
@@ -38,25 +37,5 @@ impl StartTimes {
             pivot_ns: words[started::PIVOT],
             exec_ns: words[started::EXEC],
         }
-    }
-}
-
-/// Has the keeper make another domain when this one is gone.
-pub(crate) struct Successor(Box<dyn FnOnce(&Keeper) + Send + Sync>);
-
-impl Successor {
-    pub(crate) fn new(order: impl FnOnce(&Keeper) + Send + Sync + 'static) -> Self {
-        Self(Box::new(order))
-    }
-
-    /// Does not wait for it.
-    pub(crate) fn order(self, keeper: &Keeper) {
-        (self.0)(keeper);
-    }
-}
-
-impl fmt::Debug for Successor {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Successor")
     }
 }

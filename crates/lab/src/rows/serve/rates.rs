@@ -50,7 +50,7 @@ const TITLES: [(&str, &str); 7] = [
 /// Of what the server with no filter can answer.
 const PARTS: [f64; 10] = [0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.5];
 
-const LEAST_OF_PLAIN: Target = Target::AtLeastTimesOther(0.99);
+const LEAST_OF_PLAIN: Target = Target::AtLeastTimesOther(0.95);
 
 impl Method for Rates {
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {

@@ -38,6 +38,8 @@ pub(crate) struct Init {
     pub(crate) socket: Fd,
     /// Without namespaces init is an ordinary process in the middle of others.
     pub(crate) bare: bool,
+    /// Nobody waits for its end, only for its last words.
+    ends_alone: bool,
     /// What the domain may have of its starter's; without namespaces the guest's own limits and the
     /// system-call filter hold it.
     quotas: Quotas,
@@ -55,6 +57,7 @@ pub(crate) fn run(
     let init = Init {
         socket: SOCKET,
         bare: flags & wire::PARK_BARE != 0,
+        ends_alone: flags & wire::PARK_KEEP_MOUNTS != 0,
         quotas,
         title,
     };

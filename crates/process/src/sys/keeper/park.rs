@@ -1,5 +1,7 @@
 //! The keeper's own loop: parks domains, remembers what to clean, reaps.
 
+mod order;
+
 use crate::{
     CONTROL, During, Failure, SUPERVISOR,
     clean::List,
@@ -12,6 +14,7 @@ use crate::{
     wire,
 };
 use kernel::{Errno, Fd, PollFd, Result};
+use order::Order;
 use wire::{Record, Step};
 
 /// Largest control message: a record and a prelude, or names to remember.
@@ -30,6 +33,21 @@ struct Entry {
     /// fs/namespace.c): with this that is the keeper, and the domain's end is told before.
     mounts: Option<Fd>,
     clean: Option<List>,
+    /// The domain that is to be made when this one has ended.
+    next: Option<Order>,
+}
+
+impl Entry {
+    fn of(pid: i32) -> Self {
+        Self {
+            pid,
+            bare: false,
+            gate: None,
+            mounts: None,
+            clean: None,
+            next: None,
+        }
+    }
 }
 
 /// The domains of this keeper, in memory that grows by doubling.
@@ -86,6 +104,13 @@ impl Table {
 
     /// Forgets all of them, for a child that is no keeper.
     fn empty(&mut self) {
+        for order in self
+            .entries()
+            .iter_mut()
+            .filter_map(|entry| entry.next.take())
+        {
+            order.release();
+        }
         self.length = 0;
         kernel::empty(self.memory);
     }
@@ -106,6 +131,9 @@ impl Table {
             let entry = &mut self.entries()[position];
             if let Some(list) = entry.clean.take() {
                 list.release();
+            }
+            if let Some(order) = entry.next.take() {
+                order.release();
             }
             for fd in [entry.gate.take(), entry.mounts.take()]
                 .into_iter()
@@ -163,7 +191,18 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
     let mut fds = &fds[..fd_count];
     let outcome = match request.kind {
         wire::KEEPER_PARK => {
-            park(table, &request, fds, (buffer, length));
+            let after = request.words[wire::PARK_AFTER] as i32;
+            match table.position(after).filter(|_| after > 0) {
+                Some(position) => {
+                    // The socket is the order's from here on, or closed: whoever waits at its other end hears that.
+                    let order = Order::new(&buffer[..length], fds);
+                    table.entries()[position].next = order.ok();
+                    if table.entries()[position].next.is_some() {
+                        fds = &[];
+                    }
+                }
+                None => park(table, &request, fds, (buffer, length)),
+            }
             Ok(())
         }
         wire::KEEPER_MAKER => {
@@ -175,13 +214,7 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
             if let Some(pid) = holder::begin(&request, fds) {
                 table.has_helpers = true;
                 // It ends with the domains.
-                let _ = table.push(Entry {
-                    pid,
-                    bare: false,
-                    gate: None,
-                    mounts: None,
-                    clean: None,
-                });
+                let _ = table.push(Entry::of(pid));
             }
             Ok(())
         }
@@ -289,14 +322,13 @@ fn make_domain(
     };
     let keeps_mounts = flags & wire::PARK_KEEP_MOUNTS != 0 && !bare;
     let entry = Entry {
-        pid,
         bare,
         gate: Some(gate[1]),
         // Without it the end is told later, no more.
         mounts: keeps_mounts
             .then(|| namespace::open(pid, b"mnt").ok())
             .flatten(),
-        clean: None,
+        ..Entry::of(pid)
     };
     let outcome = mapped.and_then(|()| table.push(entry));
     match outcome {
@@ -350,11 +382,8 @@ fn remember(
     let list = List::new(folders, names).during(Step::Remember, 0)?;
     table
         .push(Entry {
-            pid: not_a_process(request),
-            bare: false,
-            gate: None,
-            mounts: None,
             clean: Some(list),
+            ..Entry::of(not_a_process(request))
         })
         .during(Step::Remember, 1)?;
     let remembered = Record {
@@ -370,13 +399,18 @@ fn not_a_process(request: &Record) -> i32 {
     -(request.words[0] as i32)
 }
 
-/// Reaps ended inits.
+/// Reaps ended inits, and makes the domains that were to come after theirs.
 fn reap(table: &mut Table, children: Fd) {
     let mut drained = [0u8; 128];
     let _ = kernel::read(children, &mut drained);
     const WNOHANG: u32 = 1;
     while let Ok(Some((pid, _))) = kernel::wait_any(WNOHANG) {
+        let position = table.position(pid);
+        let next = position.and_then(|position| table.entries()[position].next.take());
         table.forget(pid);
+        if let Some(order) = next {
+            order.carry_out(|request, fds, message| park(table, request, fds, message));
+        }
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) const UMASK: usize = 95;
 pub(super) const GETSOCKOPT: usize = 55;
 pub(super) const READLINKAT: usize = 267;
 pub(super) const PROCESS_VM_READV: usize = 310;
+pub(super) const SCHED_YIELD: usize = 24;
 pub(super) const SCHED_SETATTR: usize = 314;
 pub(super) const SCHED_GETATTR: usize = 315;
 pub(super) const PIDFD_OPEN: usize = 434;

@@ -247,6 +247,12 @@ pub(crate) fn ask_for_short_slices() -> Result<()> {
     unsafe { call!(number::SCHED_SETATTR, 0, &raw const own, 0).map(drop) }
 }
 
+/// Lets whoever waits for this processor have it first.
+pub(crate) fn let_others_run() {
+    // SAFETY: it takes no arguments (sched_yield(2)).
+    let _ = unsafe { call!(number::SCHED_YIELD) };
+}
+
 pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
     let limit = [soft, hard];
     // SAFETY: the kernel reads one `struct rlimit64` of 16 bytes; no old value is asked for.

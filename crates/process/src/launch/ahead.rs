@@ -1,0 +1,122 @@
+//! Domains that are made ahead of their launches.
+
+use super::prelude::Prelude;
+use crate::{
+    domain::Domain,
+    keeper::{Keeper, KeeperError, Ordered, ParkOrder},
+    lock::lock,
+};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+/// A domain made ahead of its launch.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    pub(super) domain: Ordered,
+    pub(super) prelude: Prelude,
+}
+
+impl Ahead {
+    pub(super) fn order(
+        keeper: &Keeper,
+        order: &ParkOrder,
+        prelude: Prelude,
+    ) -> Result<Self, KeeperError> {
+        let domain = keeper.order(order, None, &prelude.bytes)?;
+        Ok(Self { domain, prelude })
+    }
+
+    pub(super) fn wait_until_ready(&mut self) -> Result<(), KeeperError> {
+        self.domain.parked()?;
+        if self.prelude.is_empty() {
+            return Ok(());
+        }
+        // Whether it says that it is ready or that it failed: the launch reads it.
+        self.domain.wait_for_init()
+    }
+}
+
+/// Those of one launcher.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// Oldest first.
+    waiting: VecDeque<Ahead>,
+    /// The keeper has the order for one more, which it makes when a guest has ended.
+    is_promised: bool,
+}
+
+impl Pool {
+    pub(super) fn push(&mut self, ahead: Ahead) {
+        self.waiting.push_back(ahead);
+    }
+
+    pub(super) fn take(&mut self) -> Option<Ahead> {
+        self.waiting.pop_front()
+    }
+
+    pub(super) fn first(&mut self) -> Option<&mut Ahead> {
+        self.waiting.front_mut()
+    }
+}
+
+/// The domain for the launch after this one.
+///
+/// The keeper has the order from the beginning, and makes it when this domain's init has ended: not sooner, for a guest may
+/// want the processor, and without anybody's asking then, for somebody waits for the guest's end. It has one such order at a
+/// time: of many guests that run at once each of the others has a domain ordered at its end, if none waits.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    pool: Arc<Mutex<Pool>>,
+    promised: Option<Ahead>,
+    order: ParkOrder,
+    prelude: Prelude,
+}
+
+impl Successor {
+    pub(super) fn of(
+        domain: &Domain,
+        keeper: &Keeper,
+        pool: &Arc<Mutex<Pool>>,
+        (order, prelude): (ParkOrder, Prelude),
+    ) -> Self {
+        let mut all = lock(pool);
+        let is_wanted = all.waiting.is_empty() && !all.is_promised;
+        let promise = || {
+            let ordered = keeper.order_after(domain.pid(), &order, None, &prelude.bytes);
+            // A keeper that is gone says so at the next launch.
+            ordered.ok()
+        };
+        let promised = is_wanted.then(promise).flatten();
+        all.is_promised |= promised.is_some();
+        Self {
+            pool: Arc::clone(pool),
+            promised: promised.map(|domain| Ahead {
+                domain,
+                prelude: prelude.clone(),
+            }),
+            order,
+            prelude,
+        }
+    }
+
+    /// The guest has ended: the next launch may have it. Does not wait for it.
+    pub(crate) fn follow(mut self, keeper: &Keeper) {
+        let promised = self.promised.take();
+        let mut pool = lock(&self.pool);
+        pool.is_promised &= promised.is_none();
+        if pool.waiting.is_empty() {
+            let order = || Ahead::order(keeper, &self.order, self.prelude.clone()).ok();
+            pool.waiting.extend(promised.or_else(order));
+        }
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if self.promised.is_some() {
+            lock(&self.pool).is_promised = false;
+        }
+    }
+}
