@@ -2,7 +2,7 @@
 //! own, so that neither the lab nor `palisade` holds an engine.
 //!
 //! ```text
-//! palisade-lab-calls native|kept|timed|fresh
+//! palisade-lab-calls native|kept|timed|fresh|engine|engine-fresh
 //! palisade-lab-calls bare-request
 //! palisade-lab-calls kept-request|fresh-request FILTER
 //! palisade-lab-calls link FILTER
@@ -11,7 +11,8 @@
 //! ```
 //!
 //! `native` calls functions of its own; the others those of a WebAssembly guest in this process, which is kept
-//! between calls, kept with a limit of time on each call, or made anew for each. For 0 to 8 arguments of a word
+//! between calls, kept with a limit of time on each call, or made anew for each; by the library, or by the engine alone
+//! (`engine`), which is the floor of the others. For 0 to 8 arguments of a word
 //! there are two lines, as the lab's programs in C print them:
 //!
 //! ```text
@@ -24,6 +25,7 @@
 //! it makes one.
 
 mod component;
+mod engine;
 mod link;
 mod pictures;
 mod request;
@@ -60,6 +62,8 @@ fn run() -> anyhow::Result<String> {
         ["kept"] => guest_calls(Isolation::Kept, None),
         ["timed"] => guest_calls(Isolation::Kept, Some(Duration::from_secs(1))),
         ["fresh"] => guest_calls(Isolation::Fresh, None),
+        ["engine"] => engine::calls(Isolation::Kept),
+        ["engine-fresh"] => engine::calls(Isolation::Fresh),
         ["bare-request"] => request::bare_requests(),
         ["kept-request", filter] => request::filtered_requests(&read(filter)?, Isolation::Kept),
         ["fresh-request", filter] => request::filtered_requests(&read(filter)?, Isolation::Fresh),
@@ -70,7 +74,7 @@ fn run() -> anyhow::Result<String> {
         }
         ["component", module, interfaces, into] => component::make(module, interfaces, into),
         _ => bail!(
-            "usage: palisade-lab-calls native|kept|timed|fresh
+            "usage: palisade-lab-calls native|kept|timed|fresh|engine|engine-fresh
        palisade-lab-calls bare-request
        palisade-lab-calls kept-request|fresh-request FILTER
        palisade-lab-calls link FILTER
@@ -190,6 +194,8 @@ mod tests {
             guest_calls(Isolation::Kept, None).unwrap(),
             guest_calls(Isolation::Kept, second).unwrap(),
             guest_calls(Isolation::Fresh, None).unwrap(),
+            engine::calls(Isolation::Kept).unwrap(),
+            engine::calls(Isolation::Fresh).unwrap(),
         ] {
             let keys: Vec<_> = said
                 .lines()

@@ -17,6 +17,8 @@ pub enum Floor {
     Start,
     /// Somebody else who makes sockets and connects them: `floor-notify`.
     Notifier,
+    /// The engine alone: the same call through Wasmtime, with nothing of palisade's.
+    Engine,
     /// There is none yet.
     Unmeasured,
 }
@@ -25,7 +27,7 @@ impl Floor {
     /// Whether it is measured as a subject of its own.
     pub fn is_subject(self) -> bool {
         match self {
-            Self::Filter | Self::Start | Self::Notifier => true,
+            Self::Filter | Self::Start | Self::Notifier | Self::Engine => true,
             Self::Bare | Self::Unmeasured => false,
         }
     }
@@ -42,6 +44,7 @@ impl fmt::Display for Floor {
             Self::Notifier => {
                 "a listener in C that makes the program's sockets and connects them, with nothing to decide"
             }
+            Self::Engine => "the engine alone, with nothing of palisade's around it",
             Self::Unmeasured => "not measured in this row",
         })
     }
@@ -65,5 +68,6 @@ mod tests {
         assert_eq!(with(Floor::Filter), calls);
         assert_eq!(with(Floor::Start), ["start", "osv-boot"]);
         assert_eq!(with(Floor::Notifier), ["broker"]);
+        assert_eq!(with(Floor::Engine), ["kp-5"]);
     }
 }

@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod beyond;
 pub mod compare;
 pub mod conditions;
 pub mod cost;

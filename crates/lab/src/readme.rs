@@ -1,6 +1,6 @@
 //! The README of a run folder.
 
-use crate::{environment::Environment, markdown::cell, outcome::Outcome};
+use crate::{beyond::beyond_floors, environment::Environment, markdown::cell, outcome::Outcome};
 use std::fmt::Write;
 
 /// What stands in the folder, for who finds it. Rows that are still to come never came, where the
@@ -29,6 +29,12 @@ pub(crate) fn readme(environment: &Environment, outcomes: &[Outcome], to_come: &
         ["row", "against its targets"],
         rows,
     );
+    if let Some(beyond) = beyond_floors(outcomes) {
+        let _ = writeln!(
+            text,
+            "## Beyond what the kernel charges anybody\n\n{beyond}"
+        );
+    }
     if !to_come.is_empty() {
         let _ = writeln!(text, "Not measured: {}.\n", to_come.join(", "));
     }

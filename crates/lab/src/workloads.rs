@@ -190,7 +190,7 @@ impl Workloads {
             Floor::Filter => ("floor-filter", FLOOR_FILTER),
             Floor::Start => ("floor-start", FLOOR_START),
             Floor::Notifier => ("floor-notify", FLOOR_NOTIFY),
-            Floor::Bare | Floor::Unmeasured => return Ok(None),
+            Floor::Bare | Floor::Engine | Floor::Unmeasured => return Ok(None),
         };
         Ok(Some(FloorProgram(self.add_program(name, content)?)))
     }

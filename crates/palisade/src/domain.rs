@@ -110,8 +110,8 @@ impl Domain {
         Ok(with_output_uncounted(self.piped, report))
     }
 
-    /// The report, if the guest has ended and nothing of the domain is left; `None` while it runs. Never waits for
-    /// the guest, and leaves its standard input open.
+    /// The report, if the guest has ended and nothing of the domain is left, as [`Domain::wait`] tells it; `None` while it
+    /// runs. Never waits for the guest, and leaves its standard input open.
     ///
     /// Once there is a report, it is given again by every later call, and by [`Domain::wait`]. A domain that is
     /// dropped instead is ended, as ever.

@@ -306,6 +306,11 @@ impl Domain {
         self.parked.pid
     }
 
+    /// The same, and when the keeper began to make it, in ns of the monotonic clock.
+    pub(crate) fn made(&self) -> (u32, u64) {
+        (self.parked.pid, self.parked.made_ns.0)
+    }
+
     /// Whom its guest runs as on the host.
     pub(crate) fn host_uid(&self) -> u32 {
         self.parked.host_uid
@@ -614,7 +619,7 @@ impl Domain {
         self.counted = self.held.usage(self.watched.is_some());
         self.held.remove();
         if let Some(successor) = self.successor.take() {
-            successor.follow(&self.keeper);
+            successor.follow(&self.keeper, self.parked.pidfd.as_fd());
         }
     }
 
@@ -652,7 +657,7 @@ impl Drop for Domain {
 }
 
 /// Waits until it can be read, or it is too late; `None` is never.
-fn is_ready_by(fd: BorrowedFd<'_>, deadline: Option<Instant>) -> bool {
+pub(crate) fn is_ready_by(fd: BorrowedFd<'_>, deadline: Option<Instant>) -> bool {
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());

@@ -27,8 +27,8 @@ use std::{
 };
 use wire::{Record, Step};
 
-/// In place of an init's pid.
-const NOBODY: u32 = 0;
+/// In place of an init's pid and the time.
+const NOBODY: (u32, u64) = (0, 0);
 
 /// What a parked domain is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,10 +220,10 @@ impl Keeper {
         self.order_after(NOBODY, order, cgroup, prelude)
     }
 
-    /// The same; it is made when the init with this pid has ended.
+    /// The same; it is made when the init with this pid has ended, of a domain that the keeper began to make at this time.
     pub(crate) fn order_after(
         &self,
-        init: u32,
+        (init, made_ns): (u32, u64),
         order: &ParkOrder,
         cgroup: Option<BorrowedFd<'_>>,
         prelude: &[u8],
@@ -248,8 +248,9 @@ impl Keeper {
             outer_uid.as_raw().into(),
             outer_gid.as_raw().into(),
             init.into(),
+            made_ns,
         ];
-        const _: () = assert!(wire::PARK_AFTER == 5);
+        const _: () = assert!(wire::PARK_AFTER == 5 && wire::PARK_AFTER_MADE == 6);
         let fds: Vec<_> = [inits_end.as_fd()].into_iter().chain(cgroup).collect();
         let ordered_ns = monotonic_ns();
         self.send(wire::KEEPER_PARK, &words, prelude, &fds)?;

@@ -182,7 +182,7 @@ impl Launcher {
         loop {
             let next = lock(&self.pool).take();
             match next {
-                Some(ahead) if suits(&ahead.prelude) => return Ok(ahead),
+                Some(ahead) if suits(&ahead.prelude) && ahead.is_begun() => return Ok(ahead),
                 // Built for another plan: closing its socket lets it go.
                 Some(_) => {}
                 None => self.order(Prelude::default())?,
@@ -222,9 +222,12 @@ impl Launcher {
     /// When it could not be made.
     pub fn wait_until_parked(&self) -> Result<(), LaunchError> {
         let keeper = self.keeper()?;
-        if let Some(ahead) = lock(&self.pool).first() {
+        // Others may launch meanwhile.
+        let first = lock(&self.pool).take();
+        if let Some(mut ahead) = first {
             keeper.confirm()?;
             ahead.wait_until_ready()?;
+            lock(&self.pool).give_back(ahead);
         }
         Ok(())
     }
@@ -233,10 +236,8 @@ impl Launcher {
     /// RCU grace period.
     fn order_in(&self, cgroup: BorrowedFd<'_>) -> Result<Ahead, LaunchError> {
         let order = self.park_order();
-        Ok(Ahead {
-            domain: self.keeper()?.order(&order, Some(cgroup), &[])?,
-            prelude: Prelude::default(),
-        })
+        let domain = self.keeper()?.order(&order, Some(cgroup), &[])?;
+        Ok(Ahead::of(domain, Prelude::default()))
     }
 
     /// Starts the plan's guest.

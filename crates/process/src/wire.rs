@@ -54,7 +54,8 @@ pub const MOST_MEETING_PLACES: usize = 64;
 // Supervisor to keeper.
 
 /// Make a domain that waits for its guest. Words: flags (`PARK_*`), uid inside, gid inside, the
-/// uid and gid outside unless the domain gets its own, and 0 or the pid of the init after whose end it is to be made. Descriptors: init's end of the domain socket,
+/// uid and gid outside unless the domain gets its own, and of the domain after whose end it is to be made the pid of init, or 0,
+/// and when the keeper began to make it. Descriptors: init's end of the domain socket,
 /// which may hold the launch message already; the cgroup to be born in, if any. Instructions to
 /// carry out at once may follow the record: the prelude of the launch message.
 pub const KEEPER_PARK: u64 = 1;
@@ -186,8 +187,10 @@ pub const PARK_BARE: u64 = 8;
 /// Let go of the domain's mounts after its end has been told, not before.
 pub const PARK_KEEP_MOUNTS: u64 = 16;
 
-/// The position of the last word of [`KEEPER_PARK`].
+/// Positions of the last words of [`KEEPER_PARK`].
 pub const PARK_AFTER: usize = 5;
+/// See [`PARK_AFTER`].
+pub const PARK_AFTER_MADE: usize = 6;
 
 /// First host uid for domains of root: systemd's table of uid ranges leaves 0x70000000 and up free.
 pub const OWN_UID_BASE: u64 = 0x7000_0000;

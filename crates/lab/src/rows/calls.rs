@@ -9,11 +9,11 @@
 use super::{
     BARE, Method, Prepared, TO_BE_SET, Tools,
     operations::{comparison_cell, parse_lines, parse_output, target_cell},
-    watch_all,
+    ratio_cell, watch_all,
 };
 use crate::{
     Trial,
-    figure::{Figure, Target},
+    figure::{FLOOR, Figure, Target},
     floor::Floor,
     measure::Schedule,
     notation::{short, signed},
@@ -67,6 +67,28 @@ const LANES: [Lane; 3] = [
     },
 ];
 
+/// The engine alone, and whose floor that is.
+const FLOORS: [(Lane, &str); 2] = [
+    (
+        Lane {
+            subject: FLOOR,
+            argument: "engine",
+            title: "kept",
+            most_ns: None,
+        },
+        "library, kept guest",
+    ),
+    (
+        Lane {
+            subject: "floor, fresh",
+            argument: "engine-fresh",
+            title: "fresh",
+            most_ns: None,
+        },
+        "library, fresh guest",
+    ),
+];
+
 /// The filters of requests, as lanes are.
 const FILTERS: [Lane; 2] = [
     Lane {
@@ -79,13 +101,13 @@ const FILTERS: [Lane; 2] = [
         subject: "library, fresh filter",
         argument: "fresh-request",
         title: "fresh",
-        most_ns: None,
+        most_ns: Some(3000.0),
     },
 ];
 
 impl Method for Calls {
     fn floor(&self) -> Floor {
-        Floor::Unmeasured
+        Floor::Engine
     }
 
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
@@ -94,7 +116,8 @@ impl Method for Calls {
             pinned: true,
             ..Prepared::new(schedule(), Workloads::new()?)
         };
-        let lanes = LANES.iter().map(|lane| (lane.subject, lane.argument));
+        let lanes = LANES.iter().chain(FLOORS.iter().map(|(lane, _)| lane));
+        let lanes = lanes.map(|lane| (lane.subject, lane.argument));
         for (subject, argument) in [(BARE, "native")].into_iter().chain(lanes) {
             let line: [OsString; 2] = [program.clone().into(), argument.into()];
             let trial = CallingProgram(Program::new(&line)?);
@@ -125,11 +148,19 @@ impl Method for Calls {
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
         let contenders = samples.contenders().iter();
+        let to_floor = FLOORS
+            .iter()
+            .filter_map(|(floor, subject)| to_floor(samples, subject, floor));
         let figures: Vec<Figure> = contenders
             .flat_map(|contender| figures_of(samples, contender))
+            .chain(to_floor)
             .collect();
         let title = "ns of a native call, on average and of the fastest tenth, and how many more of a guest's:";
         let mut tables = vec![(title.to_owned(), table(&figures))];
+        if figures.iter().any(Figure::is_to_floor) {
+            let title = "ns more than a native call of one without arguments, by the engine alone and by the library:";
+            tables.push((title.to_owned(), floor_table(&figures)));
+        }
         if figures
             .iter()
             .any(|figure| figure.contender.workload == REQUEST)
@@ -210,6 +241,15 @@ fn figures_of(samples: &Samples, contender: &Contender) -> Vec<Figure> {
         .collect()
 }
 
+/// A guest's call without arguments beside the engine's. Their number changes what both take by a ns or two.
+fn to_floor(samples: &Samples, subject: &str, floor: &Lane) -> Option<Figure> {
+    let [ours, floor] = [subject, floor.subject].map(|one| Contender::new(WORKLOAD, one));
+    let is_measured = samples.contenders().contains(&floor);
+    let measure = mean(0);
+    let measure = (measure.as_str(), Unit::Nanoseconds);
+    is_measured.then(|| Figure::to_floor(samples, &ours, &floor, measure, None))
+}
+
 /// Kept and fresh instances down.
 fn request_table(figures: &[Figure]) -> Table {
     let mut table = Table::new([
@@ -250,6 +290,27 @@ fn request_table(figures: &[Figure]) -> Table {
             average.map_or_else(String::new, Figure::verdict_cell),
             bare(REQUEST_FASTEST),
             comparison_cell(find(lane.subject, REQUEST_FASTEST), true),
+        ]);
+    }
+    table
+}
+
+/// Kept and fresh instances down.
+fn floor_table(figures: &[Figure]) -> Table {
+    let mut table = Table::new(["", "engine", "library", "× engine", "95 %"]);
+    for (floor, subject) in &FLOORS {
+        let of = |subject: &str| {
+            let is_it = |one: &&Figure| one.contender.subject == subject && one.measure == mean(0);
+            comparison_cell(figures.iter().find(is_it), true)
+        };
+        let is_to_floor = |one: &&Figure| one.is_to_floor() && one.contender.subject == *subject;
+        let to_floor = figures.iter().find(is_to_floor);
+        table.line([
+            floor.title.to_owned(),
+            of(floor.subject),
+            of(subject),
+            ratio_cell(to_floor),
+            to_floor.map_or_else(String::new, Figure::ratio_interval),
         ]);
     }
     table
@@ -302,7 +363,8 @@ mod tests {
     fn the_table_fits_a_terminal() {
         let subjects = [BARE]
             .into_iter()
-            .chain(LANES.iter().map(|lane| lane.subject));
+            .chain(LANES.iter().map(|lane| lane.subject))
+            .chain(FLOORS.iter().map(|(lane, _)| lane.subject));
         let contenders = subjects.map(|one| Contender::new(WORKLOAD, one));
         let filters = [BARE]
             .into_iter()
@@ -333,14 +395,14 @@ mod tests {
                     reading(REQUEST_FASTEST, ns),
                 ]
             };
-            let calls = [0.0, 25.0, 54.0, 2600.0].map(of).into_iter();
+            let calls = [0.0, 25.0, 54.0, 2600.0, 18.0, 1900.0].map(of).into_iter();
             let requests = [30.0, 270.0, 9400.0].map(request);
             samples.push_round(calls.chain(requests).collect());
         }
         let (figures, text) = present_on_terminal(&Calls, &samples);
         insta::assert_snapshot!(text);
-        assert_eq!(figures.len(), 4 * 18 + 3 * 2);
+        assert_eq!(figures.len(), 6 * 18 + 3 * 2 + 2);
         let judged = figures.iter().filter(|figure| figure.verdict.is_some());
-        assert_eq!(judged.count(), 2 * 9 + 1);
+        assert_eq!(judged.count(), 2 * 9 + 2);
     }
 }

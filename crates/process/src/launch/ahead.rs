@@ -2,13 +2,15 @@
 
 use super::prelude::Prelude;
 use crate::{
-    domain::Domain,
+    domain::{Domain, is_ready_by},
     keeper::{Keeper, KeeperError, Ordered, ParkOrder},
     lock::lock,
 };
 use std::{
     collections::VecDeque,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 /// A domain made ahead of its launch.
@@ -16,6 +18,8 @@ use std::{
 pub(super) struct Ahead {
     pub(super) domain: Ordered,
     pub(super) prelude: Prelude,
+    /// The init after whose end it is made.
+    after: Option<OwnedFd>,
 }
 
 impl Ahead {
@@ -25,7 +29,22 @@ impl Ahead {
         prelude: Prelude,
     ) -> Result<Self, KeeperError> {
         let domain = keeper.order(order, None, &prelude.bytes)?;
-        Ok(Self { domain, prelude })
+        Ok(Self::of(domain, prelude))
+    }
+
+    pub(super) fn of(domain: Ordered, prelude: Prelude) -> Self {
+        Self {
+            domain,
+            prelude,
+            after: None,
+        }
+    }
+
+    /// Whether nothing is in its way: an init takes some 0.1 ms to end. One that somebody has stopped ends no more.
+    pub(super) fn is_begun(&self) -> bool {
+        const ENOUGH: Duration = Duration::from_secs(1);
+        let after = self.after.as_ref();
+        after.is_none_or(|init| is_ready_by(init.as_fd(), Instant::now().checked_add(ENOUGH)))
     }
 
     pub(super) fn wait_until_ready(&mut self) -> Result<(), KeeperError> {
@@ -56,8 +75,8 @@ impl Pool {
         self.waiting.pop_front()
     }
 
-    pub(super) fn first(&mut self) -> Option<&mut Ahead> {
-        self.waiting.front_mut()
+    pub(super) fn give_back(&mut self, ahead: Ahead) {
+        self.waiting.push_front(ahead);
     }
 }
 
@@ -84,7 +103,7 @@ impl Successor {
         let mut all = lock(pool);
         let is_wanted = all.waiting.is_empty() && !all.is_promised;
         let promise = || {
-            let ordered = keeper.order_after(domain.pid(), &order, None, &prelude.bytes);
+            let ordered = keeper.order_after(domain.made(), &order, None, &prelude.bytes);
             // A keeper that is gone says so at the next launch.
             ordered.ok()
         };
@@ -92,18 +111,18 @@ impl Successor {
         all.is_promised |= promised.is_some();
         Self {
             pool: Arc::clone(pool),
-            promised: promised.map(|domain| Ahead {
-                domain,
-                prelude: prelude.clone(),
-            }),
+            promised: promised.map(|domain| Ahead::of(domain, prelude.clone())),
             order,
             prelude,
         }
     }
 
     /// The guest has ended: the next launch may have it. Does not wait for it.
-    pub(crate) fn follow(mut self, keeper: &Keeper) {
-        let promised = self.promised.take();
+    pub(crate) fn follow(mut self, keeper: &Keeper, init: BorrowedFd<'_>) {
+        let promised = self.promised.take().map(|promised| Ahead {
+            after: init.try_clone_to_owned().ok(),
+            ..promised
+        });
         let mut pool = lock(&self.pool);
         pool.is_promised &= promised.is_none();
         if pool.waiting.is_empty() {

@@ -25,6 +25,8 @@ const MESSAGE_BYTES: usize = 64 * 1024;
 #[derive(Clone, Copy)]
 struct Entry {
     pid: i32,
+    /// When it was made, in ns of the monotonic clock.
+    made_ns: u64,
     /// Its init ends the domain by itself when the supervisor is gone.
     bare: bool,
     /// By which init hears what is asked for at the door.
@@ -41,6 +43,7 @@ impl Entry {
     fn of(pid: i32) -> Self {
         Self {
             pid,
+            made_ns: 0,
             bare: false,
             gate: None,
             mounts: None,
@@ -115,6 +118,19 @@ impl Table {
         kernel::empty(self.memory);
     }
 
+    /// The domain after which another one is asked for, if it has not been reaped.
+    fn running(&mut self, request: &Record) -> Option<&mut Entry> {
+        let (pid, made_ns) = (
+            request.words[wire::PARK_AFTER] as i32,
+            request.words[wire::PARK_AFTER_MADE],
+        );
+        // The number of one that was reaped may be another one's by now.
+        let is_it = |entry: &&mut Entry| entry.pid == pid && entry.made_ns == made_ns;
+        self.entries()
+            .iter_mut()
+            .find(|entry| entry.pid > 0 && is_it(entry))
+    }
+
     fn position(&mut self, pid: i32) -> Option<usize> {
         self.entries().iter().position(|entry| entry.pid == pid)
     }
@@ -166,7 +182,7 @@ pub(crate) fn serve(title: Title) -> ! {
         });
         let _ = kernel::poll(&mut fds, None);
         if fds[2].revents != 0 {
-            reap(&mut table, children);
+            reap(&mut table, children, buffer);
         }
         if fds[3].revents != 0 {
             door::answer(door, |pid| table.gate(pid));
@@ -191,15 +207,11 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
     let mut fds = &fds[..fd_count];
     let outcome = match request.kind {
         wire::KEEPER_PARK => {
-            let after = request.words[wire::PARK_AFTER] as i32;
-            match table.position(after).filter(|_| after > 0) {
-                Some(position) => {
-                    // The socket is the order's from here on, or closed: whoever waits at its other end hears that.
-                    let order = Order::new(&buffer[..length], fds);
-                    table.entries()[position].next = order.ok();
-                    if table.entries()[position].next.is_some() {
-                        fds = &[];
-                    }
+            match table.running(&request) {
+                Some(entry) => {
+                    // The socket is the order's from here on.
+                    keep_order(entry, &buffer[..length], fds);
+                    fds = &[];
                 }
                 None => park(table, &request, fds, (buffer, length)),
             }
@@ -285,6 +297,23 @@ fn park(table: &mut Table, request: &Record, fds: &[Fd], message: (&mut [u8], us
     }
 }
 
+/// Keeps a message until a domain has ended.
+fn keep_order(entry: &mut Entry, message: &[u8], fds: &[Fd]) {
+    match Order::new(message, fds).during(Step::Clone, 2) {
+        Ok(order) => {
+            if let Some(other) = entry.next.replace(order) {
+                other.release();
+            }
+        }
+        Err(failure) => {
+            if let Some(socket) = fds.first() {
+                send_record(*socket, &failed(wire::KEEPER_FAILED, &failure), &[]);
+            }
+            fds.iter().for_each(|fd| kernel::close(*fd));
+        }
+    }
+}
+
 fn make_domain(
     table: &mut Table,
     request: &Record,
@@ -295,7 +324,11 @@ fn make_domain(
     let [flags, uid, gid, outer_uid, outer_gid, ..] = request.words;
     let gate = kernel::socket_pair().during(Step::Clone, 0)?;
     let clone_ns = kernel::monotonic_ns();
-    let Some((pid, pidfd)) = kernel::fork(namespaces(flags), cgroup).during(Step::Clone, 1)? else {
+    let forked = kernel::fork(namespaces(flags), cgroup).during(Step::Clone, 1);
+    if forked.is_err() {
+        gate.iter().for_each(|end| kernel::close(*end));
+    }
+    let Some((pid, pidfd)) = forked? else {
         let ids = (uid as u32, gid as u32);
         let own = (flags, table.quotas, table.title);
         let setup = launch::Setup::after(&buffer[wire::RECORD_BYTES..length]);
@@ -322,6 +355,7 @@ fn make_domain(
     };
     let keeps_mounts = flags & wire::PARK_KEEP_MOUNTS != 0 && !bare;
     let entry = Entry {
+        made_ns: clone_ns,
         bare,
         gate: Some(gate[1]),
         // Without it the end is told later, no more.
@@ -344,6 +378,7 @@ fn make_domain(
         Err(_) => {
             kernel::pidfd_kill(pidfd);
             kernel::close(gate[1]);
+            entry.mounts.into_iter().for_each(kernel::close);
         }
     }
     kernel::close(pidfd);
@@ -400,7 +435,7 @@ fn not_a_process(request: &Record) -> i32 {
 }
 
 /// Reaps ended inits, and makes the domains that were to come after theirs.
-fn reap(table: &mut Table, children: Fd) {
+fn reap(table: &mut Table, children: Fd, buffer: &mut [u8]) {
     let mut drained = [0u8; 128];
     let _ = kernel::read(children, &mut drained);
     const WNOHANG: u32 = 1;
@@ -408,10 +443,20 @@ fn reap(table: &mut Table, children: Fd) {
         let position = table.position(pid);
         let next = position.and_then(|position| table.entries()[position].next.take());
         table.forget(pid);
-        if let Some(order) = next {
-            order.carry_out(|request, fds, message| park(table, request, fds, message));
+        match next {
+            Some(order) if order.is_wanted() => carry_out(table, order, buffer),
+            Some(order) => order.release(),
+            None => {}
         }
     }
+}
+
+fn carry_out(table: &mut Table, order: Order, buffer: &mut [u8]) {
+    let (length, socket) = order.take_into(buffer);
+    if let Some(request) = record_from(&buffer[..length]) {
+        park(table, &request, &[socket], (buffer, length));
+    }
+    kernel::close(socket);
 }
 
 /// Leaves the domain's init to the supervisor. What else there is to wait for or to clean is still this process's.

@@ -3,8 +3,8 @@
 use super::{Fd, Result, call6, number};
 
 pub(crate) const POLLIN: i16 = 1;
-pub(crate) const POLLPRI: i16 = 2;
 pub(crate) const POLLHUP: i16 = 16;
+pub(crate) const POLLPRI: i16 = 2;
 
 #[repr(C)]
 pub(crate) struct PollFd {

@@ -1,8 +1,7 @@
 //! A domain that is ordered now and made later.
 
-use crate::{kernel, record_from, wire};
-use kernel::{Errno, Fd, Result};
-use wire::Record;
+use crate::kernel;
+use kernel::{Errno, Fd, PollFd, Result};
 
 /// The message that asks for it, in memory of its own, and the domain's socket.
 #[derive(Clone, Copy)]
@@ -27,24 +26,36 @@ impl Order {
         })
     }
 
-    fn memory(&self) -> &'static mut [u8] {
-        // SAFETY: the mapping was made in `new` and is there until `release`, which takes the order; each caller has the only
-        // reference to it.
-        unsafe { core::slice::from_raw_parts_mut(self.address, self.length) }
+    /// Whether its domain is still wanted: the other end of the socket is open.
+    pub(super) fn is_wanted(&self) -> bool {
+        let mut fds = [PollFd {
+            fd: self.socket,
+            events: 0,
+            revents: 0,
+        }];
+        let _ = kernel::poll(&mut fds, Some(0));
+        fds[0].revents & kernel::POLLHUP == 0
     }
 
-    /// Has `park` make it.
-    pub(super) fn carry_out(self, park: impl FnOnce(&Record, &[Fd], (&mut [u8], usize))) {
-        let (memory, length) = (self.memory(), self.length);
-        if let Some(request) = record_from(memory) {
-            park(&request, &[self.socket], (memory, length));
-        }
-        self.release();
+    /// Copies the message to where messages are read: what is not emptied there before a domain is made would be that domain's.
+    /// Gives its length and the socket.
+    pub(super) fn take_into(self, buffer: &mut [u8]) -> (usize, Fd) {
+        let memory = self.memory();
+        // It was read there.
+        buffer[..memory.len()].copy_from_slice(memory);
+        kernel::release(memory);
+        (self.length, self.socket)
     }
 
     /// Lets go of it; whoever waits at the other end of the socket hears that there will be no domain.
     pub(super) fn release(self) {
         kernel::close(self.socket);
         kernel::release(self.memory());
+    }
+
+    fn memory(&self) -> &'static mut [u8] {
+        // SAFETY: the mapping was made in `new` and is there until it is released by one who takes the order, which has the only
+        // reference to it.
+        unsafe { core::slice::from_raw_parts_mut(self.address, self.length) }
     }
 }
