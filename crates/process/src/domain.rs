@@ -131,6 +131,8 @@ pub struct Domain {
     report_hook: Option<ReportHook>,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
+    /// Its launcher waits for what is left after init's last words.
+    is_told_early: bool,
     gone: bool,
     /// When the kernel had ended init, in ns of the monotonic clock; 0 if nobody waited for that.
     gone_ns: u64,
@@ -179,6 +181,7 @@ impl Domain {
             left: None,
             report_hook: None,
             is_last: false,
+            is_told_early: false,
             gone: false,
             gone_ns: 0,
             patience_ends: None,
@@ -246,9 +249,10 @@ impl Domain {
         self
     }
 
-    pub(crate) fn last_of_keeper(mut self) -> Self {
+    pub(crate) fn last_of_keeper(mut self, is_told_early: bool) -> Self {
         // What is held on the host is the keeper's to remove should this process die before it has.
         self.is_last = self.held.is_empty();
+        self.is_told_early = is_told_early;
         self
     }
 
@@ -534,10 +538,12 @@ impl Domain {
         Ok(is_gone && self.is_relayed_by(deadline))
     }
 
-    /// Whether what is left ends by itself, and nobody has to wait for it: init has reaped all others, and nothing on the host
-    /// is to be removed. A launcher that parks ahead has the keeper wait for it.
+    /// Whether what is left ends by itself, and this need not wait for it: init has reaped all others, and nothing on the host
+    /// is to be removed. A launcher that parks ahead has the keeper wait for it; one for a single guest waits when it is
+    /// dropped.
     fn leaves_alone(&self) -> bool {
-        self.successor.is_some()
+        let is_waited_for = self.successor.is_some() || (self.is_last && self.is_told_early);
+        is_waited_for
             && self.last_words.is_some()
             && !self.bare
             && self.held.is_empty()

@@ -54,6 +54,8 @@ pub struct Launcher {
     parks_ahead: bool,
     /// One guest is all that it will ever start.
     is_for_one: bool,
+    /// That guest's end is told at init's last words.
+    tells_early: bool,
     /// Where the parts are that serve its guests.
     parts: Parts,
     /// The filter compiled last: domains of one kind have the same.
@@ -70,6 +72,7 @@ impl Launcher {
             pool: Arc::default(),
             parks_ahead: false,
             is_for_one: false,
+            tells_early: false,
             parts: Parts::default(),
             filter: Mutex::default(),
         }
@@ -111,6 +114,14 @@ impl Launcher {
         };
         launcher.order(Prelude::default())?;
         Ok(launcher)
+    }
+
+    /// Of a launcher for one guest: have the guest's end told when all of its processes are gone, before the kernel has ended
+    /// palisade's two and taken the mounts down. Dropping the launcher waits for that. A report has no `domain-gone` then.
+    #[must_use]
+    pub fn tell_early(mut self) -> Self {
+        self.tells_early = true;
+        self
     }
 
     fn keeper(&self) -> Result<Arc<Keeper>, LaunchError> {
@@ -300,7 +311,7 @@ impl Launcher {
         let served = (network, gathered.maker, streams.journal);
         let domain = self.attend(domain, plan, ready, started, served)?;
         Ok(match self.is_for_one {
-            true => domain.last_of_keeper(),
+            true => domain.last_of_keeper(self.tells_early),
             false => domain,
         })
     }

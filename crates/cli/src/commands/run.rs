@@ -16,7 +16,7 @@ pub(super) mod signals;
 pub(super) mod terminal;
 
 use super::{last, request::Request};
-use crate::{args::RunArgs, say};
+use crate::{args::RunArgs, early, say};
 use anyhow::Context;
 use denials::Kept;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
@@ -61,6 +61,9 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         .filter(|_| may_start_early(&request.policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
         .serve_apart();
+    if args.report.is_none() {
+        launcher = launcher.tell_early();
+    }
     let mut plan = request.plan_on(launcher.machine())?;
     // Before signals are caught: until then they end palisade, however long the compiler takes.
     let prepared = plan.prepare_in_time(&launcher, None)?;
@@ -122,8 +125,6 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         );
     }
     let outcome = outcome.map_err(|error| hint::name_interpreter(error, &request.command, &plan));
-    // Waiting for the keeper makes the guest's processor time count as this process's children's.
-    drop(launcher);
     let outcome = outcome.map(|report| Report {
         called: called(&report.command, &request.surroundings),
         ..report
@@ -161,8 +162,12 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     if let Some(asker) = asker {
         asker.finish(&report)?;
     }
+    // As the runtime does at an end of its own.
+    let _ = std::io::Write::flush(&mut std::io::stdout());
+    // Nothing of the domain is left then, and the guest's processor time counts as this process's children's.
+    drop(launcher);
     // What is left is memory, which goes with this process sooner than piece by piece.
-    std::process::exit(report.exit_code.into())
+    early::end(report.exit_code)
 }
 
 /// Whether any standard stream is a terminal; the guest gets one of its own then.
