@@ -56,6 +56,7 @@ pub mod page;
 mod pin;
 mod program;
 mod readme;
+mod rest;
 pub mod rows;
 mod said;
 pub mod sample;

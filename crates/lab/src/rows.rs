@@ -32,6 +32,7 @@ use crate::{
     measure::{Schedule, Watched},
     network::Network,
     notation::four_figures,
+    rest::Rested,
     sample::{Contender, Samples},
     subjects::{InstalledPeer, PEERS, Palisade, Peer, Subject},
     table::{MOST_COLUMNS, Table},
@@ -157,6 +158,16 @@ impl Prepared {
             workloads,
             pinned: false,
             limits: Limits::default(),
+        }
+    }
+
+    /// Has each of them begin when the kernel is done with the one before.
+    fn rested(self) -> Self {
+        let trials = self.trials.into_iter();
+        let rested = trials.map(|(contender, trial)| (contender, Box::new(Rested(trial)) as _));
+        Self {
+            trials: rested.collect(),
+            ..self
         }
     }
 }

@@ -4,7 +4,7 @@ mod report;
 mod start;
 mod told;
 
-pub(crate) use start::{StartTimes, StartedWords};
+pub(crate) use start::{StartTimes, StartedWords, Successor};
 
 use crate::{
     Tier,
@@ -22,7 +22,6 @@ use crate::{
     host::ThisHost,
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
-    launch::Successor,
     layout::Layout,
     plan::{Plan, Watched},
     record::{receive_exactly, receive_record, record_bytes},

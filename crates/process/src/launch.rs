@@ -16,7 +16,7 @@ use crate::{
     broker::{self, Advisor, maker::Maker},
     cgroup::CpuCounter,
     denials::FileAdvisor,
-    domain::{Domain, StartedWords},
+    domain::{Domain, StartedWords, Successor},
     grants::{files::Files, holder::Holder},
     held::{self, Held},
     keeper::{Keeper, Ordered, ParkOrder},
@@ -29,8 +29,7 @@ use crate::{
     seccomp::Groups,
     wire::{self, Step, started},
 };
-pub(crate) use ahead::Successor;
-use ahead::{Ahead, Pool};
+use ahead::{Ahead, Pool, Promise};
 use listeners::Listeners;
 use message::{Contents, Message};
 use palisade_wall::{Streams, journal::Journal};
@@ -305,7 +304,9 @@ impl Launcher {
         // Not before: the kernel keeps who was woken for this processor until this thread waits.
         if self.parks_ahead {
             let order = (self.park_order(), wanted.clone());
-            domain.followed_by(Successor::of(&domain, &keeper, &self.pool, order));
+            let promise = Promise::of(&domain, &keeper, &self.pool, order);
+            let follow = move |keeper: &_, init: BorrowedFd<'_>| promise.follow(keeper, init);
+            domain.followed_by(Successor::new(follow));
         }
         domain.tell_in(streams.journal);
         let served = (network, gathered.maker, streams.journal);

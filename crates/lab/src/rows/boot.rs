@@ -78,7 +78,7 @@ impl Method for Boot {
         );
         let contenders = prepared.trials.iter().map(|(contender, _)| contender);
         prepared.schedule.watched = watch_all(contenders, MAIN);
-        Ok(prepared)
+        Ok(prepared.rested())
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {

@@ -100,7 +100,7 @@ impl Method for Start {
         add_module(&mut prepared, tools)?;
         prepared.schedule.watched =
             watch_all(prepared.trials.iter().map(|(contender, _)| contender), WALL);
-        Ok(prepared)
+        Ok(prepared.rested())
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {

@@ -1,9 +1,10 @@
-//! How a domain came to run its guest.
+//! How a domain came to run its guest, and what comes after it.
 
 use crate::{
-    keeper::Parked,
+    keeper::{Keeper, Parked},
     wire::{self, started},
 };
+use std::{fmt, os::fd::BorrowedFd};
 
 /// The words of [`wire::INIT_STARTED`].
 pub(crate) type StartedWords = [u64; wire::RECORD_WORDS];
@@ -37,5 +38,30 @@ impl StartTimes {
             pivot_ns: words[started::PIVOT],
             exec_ns: words[started::EXEC],
         }
+    }
+}
+
+/// What is done for the launch after this one, when the guest has ended.
+pub(crate) struct Successor(Box<Follow>);
+
+type Follow = dyn FnOnce(&Keeper, BorrowedFd<'_>) + Send + Sync;
+
+impl Successor {
+    /// `follow` gets the keeper and the domain's init.
+    pub(crate) fn new(
+        follow: impl FnOnce(&Keeper, BorrowedFd<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        Self(Box::new(follow))
+    }
+
+    /// Does not wait for anything.
+    pub(crate) fn follow(self, keeper: &Keeper, init: BorrowedFd<'_>) {
+        (self.0)(keeper, init);
+    }
+}
+
+impl fmt::Debug for Successor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Successor")
     }
 }

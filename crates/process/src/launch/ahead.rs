@@ -86,14 +86,14 @@ impl Pool {
 /// want the processor, and without anybody's asking then, for somebody waits for the guest's end. It has one such order at a
 /// time: of many guests that run at once each of the others has a domain ordered at its end, if none waits.
 #[derive(Debug)]
-pub(crate) struct Successor {
+pub(super) struct Promise {
     pool: Arc<Mutex<Pool>>,
     promised: Option<Ahead>,
     order: ParkOrder,
     prelude: Prelude,
 }
 
-impl Successor {
+impl Promise {
     pub(super) fn of(
         domain: &Domain,
         keeper: &Keeper,
@@ -118,7 +118,7 @@ impl Successor {
     }
 
     /// The guest has ended: the next launch may have it. Does not wait for it.
-    pub(crate) fn follow(mut self, keeper: &Keeper, init: BorrowedFd<'_>) {
+    pub(super) fn follow(mut self, keeper: &Keeper, init: BorrowedFd<'_>) {
         let promised = self.promised.take().map(|promised| Ahead {
             after: init.try_clone_to_owned().ok(),
             ..promised
@@ -132,7 +132,7 @@ impl Successor {
     }
 }
 
-impl Drop for Successor {
+impl Drop for Promise {
     fn drop(&mut self) {
         if self.promised.is_some() {
             lock(&self.pool).is_promised = false;
