@@ -42,7 +42,7 @@ pub(crate) struct NoSteps(Option<io::Error>);
 impl fmt::Display for NoSteps {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Some(error) => write!(formatter, "host: SIGTRAP can't be handled: {error}"),
+            Some(error) => write!(formatter, "host: no single steps: {error}"),
             None => formatter.write_str("host: this machine makes no single steps"),
         }
     }
@@ -53,6 +53,10 @@ impl std::error::Error for NoSteps {}
 impl NoSteps {
     pub(crate) fn none() -> Self {
         Self(None)
+    }
+
+    pub(crate) fn because(error: io::Error) -> Self {
+        Self(Some(error))
     }
 }
 

@@ -22,6 +22,10 @@ impl NoSteps {
     pub(crate) fn none() -> Self {
         Self
     }
+
+    pub(crate) fn because(_error: io::Error) -> Self {
+        Self
+    }
 }
 
 pub(crate) fn count(_pass: &mut dyn FnMut()) -> Result<Option<u64>, NoSteps> {
