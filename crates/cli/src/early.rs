@@ -28,8 +28,11 @@ pub(crate) fn launcher() -> Option<Launcher> {
     lock().take().or_else(start)
 }
 
-/// Ends this process at once, whoever waits for it: nothing of the runtime's is left to do when all is written.
-pub(crate) fn end(code: u8) -> ! {
+/// Ends this process when nothing of the launcher's is left, and its own pages of the program before: the kernel is still taking
+/// the domain down. Nothing of the runtime's is left to do when all is written.
+pub(crate) fn end(launcher: Launcher, code: u8) -> ! {
+    sys::let_go_of_own_pages();
+    drop(launcher);
     sys::end(code)
 }
 

@@ -401,10 +401,6 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         // `Spawned` then waits for its end, so that nothing is left when this returns.
         self.leave();
-        if lock(&self.adopted.0).is_some() {
-            // The process that had this keeper for one guest is about to end too.
-            sys::program::let_go_of_own_pages();
-        }
     }
 }
 

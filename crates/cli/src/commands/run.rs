@@ -164,10 +164,9 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     }
     // As the runtime does at an end of its own.
     let _ = std::io::Write::flush(&mut std::io::stdout());
-    // Nothing of the domain is left then, and the guest's processor time counts as this process's children's.
-    drop(launcher);
-    // What is left is memory, which goes with this process sooner than piece by piece.
-    early::end(report.exit_code)
+    // Nothing of the domain is left then, and the guest's processor time counts as this process's children's. What is left is
+    // memory, which goes with this process sooner than piece by piece.
+    early::end(launcher, report.exit_code)
 }
 
 /// Whether any standard stream is a terminal; the guest gets one of its own then.

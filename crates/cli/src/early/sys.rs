@@ -1,8 +1,12 @@
-//! What is called before `main`, and before Rust's runtime is set up for it.
+//! What is called before `main`, and before Rust's runtime is set up for it; and what comes last, after it.
 #![allow(
     unsafe_code,
-    reason = "the linker is told where a pointer goes, and the C library calls what it points to"
+    reason = "the linker is told where a pointer goes, and the C library calls what it points to; calls without a wrapper at the end"
 )]
+
+use std::{ptr, slice};
+
+const PAGE: usize = 4096;
 
 /// The C library calls what this section points to, one after another. Rust's own entry, which keeps the arguments for
 /// [`std::env::args_os`], stands before (`.init_array.00099`); where there is none no arguments are seen here.
@@ -19,4 +23,35 @@ extern "C" fn begin() {
 pub(super) fn end(code: u8) -> ! {
     // SAFETY: it ends all threads at once; none holds what outlives this process.
     unsafe { libc::_exit(code.into()) }
+}
+
+/// Takes the program's pages that are only read out of the page table, as many as there are: whatever is used again comes back
+/// from the page cache. To end a process the kernel takes out each page that is left, while somebody waits for that end.
+pub(super) fn let_go_of_own_pages() {
+    // SAFETY: it has no conditions.
+    let [headers, count] =
+        [libc::AT_PHDR, libc::AT_PHNUM].map(|kind| unsafe { libc::getauxval(kind) });
+    let headers = ptr::with_exposed_provenance::<libc::Elf64_Phdr>(headers as usize);
+    if headers.is_null() {
+        return;
+    }
+    // SAFETY: the kernel tells where the program's headers are and how many (getauxval(3)); nobody changes them.
+    let headers = unsafe { slice::from_raw_parts(headers, count as usize) };
+    let own = headers.iter().find(|header| header.p_type == libc::PT_PHDR);
+    let Some(own) = own else { return };
+    let base = (headers.as_ptr() as usize).wrapping_sub(own.p_vaddr as usize);
+    let is_read = |header: &&libc::Elf64_Phdr| {
+        header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0
+    };
+    for header in headers.iter().filter(is_read) {
+        let start = base.wrapping_add(header.p_vaddr as usize);
+        let end = (start + header.p_filesz as usize) / PAGE * PAGE;
+        let start = start.next_multiple_of(PAGE);
+        if start < end {
+            let address = ptr::with_exposed_provenance_mut(start);
+            // SAFETY: these pages are of this command's file, nobody may write to them and nothing in it maps others there: they come
+            // back as they are (madvise(2)). A host's program may have its code elsewhere than in its file, so this is no library's.
+            let _ = unsafe { libc::madvise(address, end - start, libc::MADV_DONTNEED) };
+        }
+    }
 }

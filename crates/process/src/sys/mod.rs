@@ -8,7 +8,6 @@ mod fork;
 pub(crate) mod maps;
 pub(crate) mod message;
 pub(crate) mod notify;
-pub(crate) mod program;
 mod spawn;
 
 pub(crate) use fork::{Forked, fork, fork_apart};
