@@ -357,6 +357,28 @@ fn a_guest_that_runs_on_holds_up_no_other() {
     );
 }
 
+/// Init's last words are enough for that: who fled into the background, into a session of its own, or stopped is gone by then.
+#[test]
+fn an_end_that_is_told_early_leaves_nothing_of_the_guest() {
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let marker = format!("77{}", std::process::id());
+    let code = format!(
+        "for how in '' setsid; do $how sleep {marker} & done; sleep {marker} & kill -STOP $!; exit 5"
+    );
+    let guest = shell(&code).launcher(launcher).prepare().unwrap();
+    for _ in 0..20 {
+        let report = guest.spawn().unwrap().wait().unwrap();
+        assert_eq!((report.exit_code, report.usage.left_behind), (5, 3));
+        let left = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let line = fs::read_to_string(entry.unwrap().path().join("cmdline")).ok()?;
+            line.starts_with("sleep\0")
+                .then_some(line)
+                .filter(|line| line.contains(&marker))
+        });
+        assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
+    }
+}
+
 #[test]
 fn a_prepared_guest_whose_folder_is_gone_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
