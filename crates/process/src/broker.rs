@@ -859,6 +859,7 @@ impl Answers {
                 allowed,
             }),
             Answer::Continue => self.let_go_on(call),
+            Answer::Passed => {}
         }
     }
 

@@ -268,7 +268,10 @@ pub const DOMAIN_SOCKET: u64 = 37;
 pub const DOMAIN_CPU_USED: u64 = 36;
 
 /// Look whether the guest is about to execute what it can't: a path that it named, which follows the record.
-/// Words: how many bytes that are, [`MOST_PATH_BYTES`] at most. Descriptor: the folder that a relative one begins in.
+/// Words: how many bytes that are, [`MOST_PATH_BYTES`] at most; the call; the number of the caller's folder that a relative
+/// path begins in, or `AT_FDCWD`. Descriptors of a relative one: that folder; or the listener of the call, which init
+/// lets go on then, and a file whose owner is the calling thread (`F_SETOWN_EX`), for each pid namespace has numbers of its
+/// own.
 pub const DOMAIN_LOOK: u64 = 38;
 
 /// Most bytes of a path that is looked at.

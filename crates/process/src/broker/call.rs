@@ -39,6 +39,8 @@ pub(super) enum Answer {
     Later(Wait),
     /// It goes on, as if nobody had been told: only what the filter would allow otherwise.
     Continue,
+    /// Init looks at it and lets it go on.
+    Passed,
     /// It is decided anew when this is known.
     Held(Ticket),
 }

@@ -165,14 +165,20 @@ impl Performer {
         Ok(result)
     }
 
-    /// Has init look at a path that the guest is about to execute, if it has time for that.
-    pub(super) fn look(&self, path: &[u8], folder: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    /// Has init look at a path that the guest is about to execute, if it has time for that. What is `attached`, and these
+    /// words, are of a relative one: [`wire::DOMAIN_LOOK`].
+    pub(super) fn look(
+        &self,
+        path: &[u8],
+        words: [u64; 2],
+        attached: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
         // With the NUL that ends it.
         let message = [path, &[0]].concat();
-        let record = record_bytes(wire::DOMAIN_LOOK, &[message.len() as u64]);
+        let [call, folder] = words;
+        let record = record_bytes(wire::DOMAIN_LOOK, &[message.len() as u64, call, folder]);
         let parts = [IoSlice::new(&record), IoSlice::new(&message)];
-        let folder: Vec<_> = folder.into_iter().collect();
-        self.send_parts(&parts, &folder, SendFlags::DONTWAIT)
+        self.send_parts(&parts, attached, SendFlags::DONTWAIT)
     }
 
     /// A socket of the domain's own network, for TCP.

@@ -27,8 +27,7 @@ impl Brokered<'_> {
         {
             return Err(Errno::ACCESS);
         }
-        self.tell_of_execution();
-        Ok(Answer::Continue)
+        Ok(self.tell_of_execution().unwrap_or(Answer::Continue))
     }
 
     /// `io_uring_setup(entries, parameters)`, of a guest that is watched: there is none, which is told once by whoever tries.
@@ -43,8 +42,9 @@ impl Brokered<'_> {
         Err(Errno::NOSYS)
     }
 
-    /// Nobody misses one that cannot be read, or for which init has no time.
-    fn tell_of_execution(&self) -> Option<()> {
+    /// Nobody misses one that cannot be read, or for which init has no time. Where init has to know where the caller stands, it
+    /// is init who lets the call go on.
+    fn tell_of_execution(&self) -> Option<Answer> {
         let [first, second, ..] = self.call.arguments;
         let (folder, at) = match i64::from(self.call.call) {
             libc::SYS_execve => (libc::AT_FDCWD, first),
@@ -53,17 +53,39 @@ impl Brokered<'_> {
         let path = notify::read_text(self.call.thread, at, wire::MOST_PATH_BYTES).ok()?;
         let performer = &self.shared.performer;
         match path.first()? {
-            b'/' if performer.executes(&path) => None,
-            b'/' => performer.look(&path, None).ok(),
-            // Beginning in a folder that the guest has open: none of its descriptors may reach init.
-            _ if folder != libc::AT_FDCWD => None,
-            _ => {
-                let folder = self.shared.maker.folder_of(self.call.thread).ok()?;
-                let listener = self.shared.listener.as_fd();
-                let is_its_own = notify::is_waiting(listener, self.call.id);
-                is_its_own.then(|| performer.look(&path, Some(folder.as_fd())).ok())?
-            }
+            b'/' if performer.executes(&path) => {}
+            b'/' => drop(performer.look(&path, [0; 2], &[])),
+            _ if performer.may_stall() => drop(self.look_from_folder(folder, &path)),
+            _ => return self.have_init_answer(folder, &path).ok(),
         }
+        None
+    }
+
+    /// Has init look, as the calling thread would, and then let the call go on.
+    fn have_init_answer(&self, folder: i32, path: &[u8]) -> Result<Answer, Errno> {
+        let listener = self.shared.listener.as_fd();
+        let caller = notify::owned_by(self.call.thread)?;
+        if !notify::is_waiting(listener, self.call.id) {
+            return Err(Errno::SRCH);
+        }
+        let words = [self.call.id, folder as u64];
+        let performer = &self.shared.performer;
+        performer.look(path, words, &[listener, caller.as_fd()])?;
+        Ok(Answer::Passed)
+    }
+
+    /// The same where init might have to wait for a file system to learn where a thread stands. None of the guest's own
+    /// descriptors may reach init.
+    fn look_from_folder(&self, folder: i32, path: &[u8]) -> Result<(), Errno> {
+        if folder != libc::AT_FDCWD {
+            return Ok(());
+        }
+        let folder = self.shared.maker.folder_of(self.call.thread)?;
+        if !notify::is_waiting(self.shared.listener.as_fd(), self.call.id) {
+            return Err(Errno::SRCH);
+        }
+        let performer = &self.shared.performer;
+        performer.look(path, [0; 2], &[folder.as_fd()])
     }
 
     /// A connection where the network is empty.
@@ -218,6 +240,12 @@ impl Brokered<'_> {
 }
 
 impl Performer {
+    /// Whether a folder of the guest's may lie where init would have to wait for it.
+    fn may_stall(&self) -> bool {
+        let layout = self.layout.as_ref();
+        layout.is_none_or(|layout| layout.may_stall())
+    }
+
     /// Whether an absolute path lies where programs are executed, so that nobody need look. By its words alone: a link there
     /// may lead elsewhere, and then a refusal is not told.
     fn executes(&self, path: &[u8]) -> bool {

@@ -1,7 +1,7 @@
 //! Calls of a guest that its filter leaves to the supervisor: seccomp_unotify(2).
 
 use super::last_errno;
-use rustix::io::Errno;
+use rustix::{event::EventfdFlags, io::Errno};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// `struct seccomp_notif` (linux/seccomp.h).
@@ -188,6 +188,30 @@ pub(crate) fn open_thread(thread: u32) -> Result<OwnedFd, Errno> {
     }
     // SAFETY: the kernel just made it for this caller.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+/// A file whose owner is this thread (`F_SETOWN_EX`): whoever has it reads there what the thread is called in a pid namespace
+/// of his own.
+pub(crate) fn owned_by(thread: u32) -> Result<OwnedFd, Errno> {
+    /// `struct f_owner_ex`.
+    #[repr(C)]
+    struct Owner {
+        kind: libc::c_int,
+        pid: libc::pid_t,
+    }
+    const F_SETOWN_EX: libc::c_int = 15;
+    const F_OWNER_TID: libc::c_int = 0;
+    let file = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+    let owner = Owner {
+        kind: F_OWNER_TID,
+        pid: thread as libc::pid_t,
+    };
+    // SAFETY: the descriptor is open, and the kernel reads a structure of this layout.
+    let set = unsafe { libc::fcntl(file.as_raw_fd(), F_SETOWN_EX, &raw const owner) };
+    match last_errno_if(set < 0) {
+        Some(errno) => Err(errno),
+        None => Ok(file),
+    }
 }
 
 /// The text that begins at an address of the guest's and ends with a NUL, without that.

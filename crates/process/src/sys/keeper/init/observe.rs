@@ -3,7 +3,8 @@
 //! The filter of a domain without a broker tells init of these calls (seccomp_unotify(2)). Init looks and lets them go on:
 //! **its answer is never a verdict**. The walls behind it decide, which are mounts, an empty network and Landlock; so a
 //! guest that changes what a pointer points to meanwhile gains nothing but a wrong line in its own report. Where a broker
-//! has the listener, it passes the paths of programs on ([`wire::DOMAIN_LOOK`]).
+//! has the listener, it passes the paths of programs on ([`wire::DOMAIN_LOOK`]), with the call where init has to know where its
+//! thread stands.
 //!
 //! Init keeps the time, so nothing here waits: a path is followed as far as the kernel knows it by heart, and the
 //! guest's memory is read only where no file system can stall that (`Layout::may_stall`). What is seen is kept in a
@@ -94,8 +95,8 @@ impl Observer {
     fn look_at(&mut self, running: &Running, call: &Notified) -> Answer {
         let [first, second, ..] = call.arguments;
         match call.number {
-            looked_at::EXECVE => self.execution(running, call.thread, kernel::AT_FDCWD, first),
-            looked_at::EXECVEAT => self.execution(running, call.thread, first as Fd, second),
+            looked_at::EXECVE => self.execution_at(running, call, kernel::AT_FDCWD, first),
+            looked_at::EXECVEAT => self.execution_at(running, call, first as Fd, second),
             looked_at::CONNECT => return self.connection(running, call),
             looked_at::SENDTO => self.datagram(running, call),
             looked_at::SENDMMSG => return self.datagrams(running, call),
@@ -104,11 +105,16 @@ impl Observer {
         Answer::Continue
     }
 
-    fn execution(&mut self, running: &Running, thread: i32, folder: Fd, address: u64) {
+    /// Of a path at this address.
+    fn execution_at(&mut self, running: &Running, call: &Notified, folder: Fd, address: u64) {
         let mut bytes = [0; wire::MOST_PATH_BYTES];
-        let Some(path) = read_text(thread, address, &mut bytes) else {
-            return;
-        };
+        if let Some(path) = read_text(call.thread, address, &mut bytes) {
+            self.execution(running, call.thread, folder, path);
+        }
+    }
+
+    /// Of a path that begins in a folder of the thread's, unless it is absolute.
+    pub(crate) fn execution(&mut self, running: &Running, thread: i32, folder: Fd, path: CStr) {
         if path.is_absolute() {
             return self.look(running, None, path);
         }
@@ -130,7 +136,10 @@ impl Observer {
         let Ok(file) = open_known(folder.unwrap_or(kernel::AT_FDCWD), path) else {
             return;
         };
-        if is_program(file) && self.mounts.refuse(running, file) {
+        let about = kernel::statx_known(file);
+        if about
+            .is_ok_and(|about| is_program(about.mode) && self.mounts.refuse(running, about.mount))
+        {
             let mut name = Text::default();
             name.text(b"self/fd/").number(file as u64).text(b"\0");
             let mut bytes = [0; List::MOST_BYTES];
@@ -212,11 +221,10 @@ pub(crate) fn open_known(at: Fd, path: CStr) -> kernel::Result<Fd> {
 }
 
 /// A regular file that somebody may execute.
-fn is_program(file: Fd) -> bool {
+fn is_program(mode: u16) -> bool {
     const S_IFMT: u16 = 0o170_000;
     const S_IFREG: u16 = 0o100_000;
-    kernel::statx_known(file)
-        .is_ok_and(|about| about.mode & S_IFMT == S_IFREG && about.mode & 0o111 != 0)
+    mode & S_IFMT == S_IFREG && mode & 0o111 != 0
 }
 
 fn read_text(thread: i32, address: u64, bytes: &mut [u8]) -> Option<CStr<'_>> {

@@ -153,16 +153,31 @@ fn obey(init: &Init, running: &Running, clock: &mut Clock, observer: &mut Observ
         Some(Record {
             kind: wire::DOMAIN_LOOK,
             words,
-        }) => look(init, running, observer, words[0], &fds[..fd_count]),
+        }) => look(init, running, observer, &words, &fds[..fd_count]),
         _ => finish(init, (running, &*observer), 0, wire::REASON_KILLED),
     }
 }
 
 /// Looks at a program that the guest is about to execute, in the broker's stead.
-fn look(init: &Init, running: &Running, observer: &mut Observer, length: u64, fds: &[Fd]) {
+fn look(
+    init: &Init,
+    running: &Running,
+    observer: &mut Observer,
+    words: &[u64; RECORD_WORDS],
+    fds: &[Fd],
+) {
+    let [length, call, folder, ..] = *words;
     let mut buffer = [0; wire::MOST_PATH_BYTES];
-    if let Some(path) = observe::receive_path(init.socket, length, &mut buffer) {
-        observer.look(running, fds.first().copied(), path);
+    let path = observe::receive_path(init.socket, length, &mut buffer);
+    match (path, fds) {
+        (Some(path), [listener, caller]) => {
+            if let Some(thread) = kernel::owner_of(*caller) {
+                observer.execution(running, thread, folder as Fd, path);
+            }
+            kernel::answer_notified(*listener, call, kernel::Answer::Continue);
+        }
+        (Some(path), _) => observer.look(running, fds.first().copied(), path),
+        (None, _) => {}
     }
     fds.iter().for_each(|fd| kernel::close(*fd));
 }

@@ -262,6 +262,14 @@ pub(crate) fn access_mode(fd: Fd) -> Result<u32> {
     Ok((flags & O_ACCMODE) as u32)
 }
 
+/// The thread that owns the file (`F_SETOWN_EX`), as this process's pid namespace numbers it.
+pub(crate) fn owner_of(fd: Fd) -> Option<i32> {
+    const F_GETOWN: u32 = 9;
+    // SAFETY: no pointer.
+    let thread = unsafe { call!(number::FCNTL, fd, F_GETOWN) }.ok()? as i32;
+    (thread > 0).then_some(thread)
+}
+
 pub(crate) fn duplicate_to(from: Fd, to: Fd) -> Result<()> {
     // SAFETY: no pointer.
     unsafe { call!(number::DUP3, from, to, 0).map(drop) }

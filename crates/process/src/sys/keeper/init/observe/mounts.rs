@@ -2,7 +2,6 @@
 
 use super::{Running, open_proc};
 use crate::{kernel, text::Text};
-use kernel::Fd;
 
 /// As far as it was asked. A domain's mounts do not change, and to ask a file system
 /// (statfs(2)) might have to wait for it.
@@ -15,17 +14,14 @@ pub(super) struct Mounts {
 impl Mounts {
     const MOST: usize = 32;
 
-    pub(super) fn refuse(&mut self, running: &Running, file: Fd) -> bool {
-        let Ok(about) = kernel::statx_known(file) else {
-            return false;
-        };
+    pub(super) fn refuse(&mut self, running: &Running, mount: u64) -> bool {
         let known = &self.known[..self.count];
-        if let Some((_, refuses)) = known.iter().find(|(mount, _)| *mount == about.mount) {
+        if let Some((_, refuses)) = known.iter().find(|(known, _)| *known == mount) {
             return *refuses;
         }
-        let refuses = is_noexec(running, about.mount).unwrap_or(false);
+        let refuses = is_noexec(running, mount).unwrap_or(false);
         if let Some(place) = self.known.get_mut(self.count) {
-            *place = (about.mount, refuses);
+            *place = (mount, refuses);
             self.count += 1;
         }
         refuses
