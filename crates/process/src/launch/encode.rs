@@ -144,8 +144,8 @@ fn landlock_of_guest(plan: &Plan, files: StreamFiles) -> Option<Landlock> {
 }
 
 /// The same in two parts, where the guest's process can confine itself while its root is built: what it does that for, which has
-/// [`op::GUEST_BESIDE`] at its end, and what comes after the steps. `None` where its rules name paths of that root, and where
-/// its filter has no listener, which is loaded when streams are in their places.
+/// [`op::GUEST_BESIDE`] at its end, and what comes after the steps. Rules that name paths of that root are of the second part.
+/// `None` where its filter has no listener, which is loaded when streams are in their places.
 pub(super) fn encode_confinement_beside(
     plan: &Plan,
     seccomp: &[u8],
@@ -158,19 +158,18 @@ pub(super) fn encode_confinement_beside(
     let all = all.map(|landlock| landlock.with_streams(files));
     let of_guest = landlock_of_guest(plan, files);
     let is_split = of_guest.is_some();
-    if of_guest
-        .as_ref()
-        .or(all.as_ref())
-        .is_some_and(Landlock::names_paths)
-    {
-        return None;
-    }
+    let is_later = (of_guest.as_ref().or(all.as_ref())).is_some_and(Landlock::names_paths);
     let (mut first, mut last) = (Writer::default(), Writer::default());
     if let Some(landlock) = of_guest {
-        write_landlock(&mut first, op::LANDLOCK_OF_GUEST, &landlock);
+        let part = if is_later { &mut last } else { &mut first };
+        write_landlock(part, op::LANDLOCK_OF_GUEST, &landlock);
     }
     if let Some(landlock) = all {
-        let part = if is_split { &mut last } else { &mut first };
+        let part = if is_split || is_later {
+            &mut last
+        } else {
+            &mut first
+        };
         write_landlock(part, op::LANDLOCK, &landlock);
     }
     write_confinement(&mut first, plan, seccomp);

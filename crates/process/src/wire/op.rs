@@ -89,7 +89,8 @@ pub const NAMESPACES: u32 = 36;
 /// those.
 pub const PAIR: u32 = 32;
 /// Make the guest's process now, which confines itself while what follows is carried out, and executes after that. Before it
-/// stands what it confines itself with, which does not count as items and names no path.
+/// stands what it confines itself with, which does not count as items and names no path; Landlock rules that do come later, and
+/// it goes behind them last, which its filter lets anybody do.
 pub const GUEST_BESIDE: u32 = 40;
 /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
 /// which then holds no more than `CWD` and `EXEC`, finds it waiting.

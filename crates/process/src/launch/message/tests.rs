@@ -102,23 +102,31 @@ fn a_domain_is_told_what_it_has_not_done() {
     assert!(contains(&program, b"/bin/job\0") && contains(&program, b"TOLD=yes\0"));
 }
 
-/// What is made before there is a terminal does not have it; rules that name paths of the root cannot be made before it.
+/// Rules that name paths of the root, or that a stream is under, cannot be made before it.
 #[test]
-fn not_every_guest_is_made_before_its_root() {
-    let is_beside = |plan: &Plan, output| {
+fn a_guest_is_made_before_its_root_and_goes_behind_rules_on_paths_after_it() {
+    let is_later = |plan: &Plan, output| {
         let files = StreamFiles {
             output,
             ..StreamFiles::default()
         };
-        encode::encode_confinement_beside(plan, FILTER, files).is_some()
+        let parts = encode::encode_confinement_beside(plan, FILTER, files);
+        parts.map(|[first, last]| {
+            assert!(contains(&first, FILTER));
+            !last.is_empty()
+        })
     };
     let mut plan = plan(Vec::new());
-    assert!(is_beside(&plan, false));
-    assert!(!is_beside(&plan, true), "output to a file takes a rule");
+    assert_eq!(is_later(&plan, false), Some(false));
+    assert_eq!(
+        is_later(&plan, true),
+        Some(true),
+        "output to a file takes a rule"
+    );
     plan.landlock = None;
-    assert!(is_beside(&plan, true));
+    assert_eq!(is_later(&plan, true), Some(false));
     plan.tier = Tier::Bare;
-    assert!(!is_beside(&plan, false));
+    assert_eq!(is_later(&plan, false), None);
 }
 
 #[test]

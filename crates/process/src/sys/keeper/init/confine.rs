@@ -105,13 +105,27 @@ impl Confinement {
             kernel::set_affinity(mask).during(Step::Affinity, 0)?;
         }
         privileges::drop_all()?;
-        if let Some(ruleset) = self.landlock {
-            kernel::landlock_restrict_self(ruleset).during(Step::LandlockRestrict, 0)?;
-        }
+        restrict(self.landlock)?;
         match self.seccomp {
             Some(program) => filter_calls(program, self.notifies).during(Step::Seccomp, 0),
             None => Ok(None),
         }
+    }
+
+    /// What could not be made yet when this was applied: Landlock rules that name paths. Filters let everybody confine himself
+    /// further.
+    pub(crate) fn complete(&self, setup: &Setup) -> Result<(), Failure> {
+        match self.landlock {
+            Some(_) => Ok(()),
+            None => restrict(setup.landlock),
+        }
+    }
+}
+
+fn restrict(landlock: Option<kernel::Fd>) -> Result<(), Failure> {
+    match landlock {
+        Some(rules) => kernel::landlock_restrict_self(rules).during(Step::LandlockRestrict, 0),
+        None => Ok(()),
     }
 }
 

@@ -98,7 +98,7 @@ struct BirthBeside<'a> {
 /// the kernel as long as a dozen mounts. The process shares init's descriptors meanwhile, its root and its mounts; nobody but
 /// palisade's own program runs in it before `rest` is done. Then it executes; gives its pid inside.
 ///
-/// `setup` holds all that confines it: no path of the new root's.
+/// `setup` holds all that confines it but Landlock rules, where those name paths of the new root's.
 pub(crate) fn start_beside(
     setup: &mut Setup,
     rest: impl FnOnce(&mut Setup) -> Result<(), Failure>,
@@ -141,6 +141,7 @@ fn prepare_beside(birth: &mut BirthBeside) -> Result<(), Failure> {
     }
     // SAFETY: init stored it before it let this process go, and does not touch it until this process has left this memory.
     let setup = unsafe { &mut *birth.setup.load(Ordering::Acquire) };
+    birth.confinement.complete(setup)?;
     kernel::own_descriptors().during(Step::Redirect, 5)?;
     redirect(setup).during(Step::Redirect, 0)?;
     execute_confined(setup)
