@@ -1,14 +1,16 @@
 //! What `palisade run` does before all else: it has the domain made, which takes the kernel longer than the runtime, flags and
 //! plan take us.
 //!
-//! The keeper is started before `main`. What the runtime would have done by then is not needed: no output, no thread and no
-//! handler of a signal; and a standard stream that is closed, which the runtime opens on `/dev/null`, leaves it all for
-//! later, or a descriptor of palisade's would be taken for the guest's input.
+//! The keeper is begun before the C library (`sys/entry.rs` of `palisade-process`), and a domain ordered from it before `main`.
+//! What the runtime would have done by then is not needed: no output, no thread and no handler of a signal; and a standard stream
+//! that is closed, which is `/dev/null` from `main` on, leaves it all for later, or a descriptor of palisade's would be taken for
+//! the guest's input.
 
 mod sys;
 
 use palisade_policy::Capability;
 use palisade_process::{Launcher, plan::forbids_early_start};
+use rustix::fs::{Mode, OFlags};
 use std::{
     ffi::OsStr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -31,6 +33,7 @@ pub(crate) fn launcher() -> Option<Launcher> {
 /// Ends this process when nothing of the launcher's is left, and its own pages of the program before: the kernel is still taking
 /// the domain down. Nothing of the runtime's is left to do when all is written.
 pub(crate) fn end(launcher: Launcher, code: u8) -> ! {
+    rustix::thread::sched_yield();
     sys::let_go_of_own_pages();
     drop(launcher);
     sys::end(code)
@@ -47,13 +50,24 @@ fn lock() -> MutexGuard<'static, Option<Launcher>> {
 }
 
 fn has_all_streams() -> bool {
-    let [stdin, stdout, stderr] = [
+    let streams = [
         rustix::stdio::stdin(),
         rustix::stdio::stdout(),
         rustix::stdio::stderr(),
-    ]
-    .map(|stream| rustix::io::fcntl_getfd(stream).is_ok());
-    stdin && stdout && stderr
+    ];
+    streams.map(|stream| rustix::io::fcntl_getfd(stream).is_ok()) == [true; 3]
+}
+
+/// Opens `/dev/null` for those: what is opened later would be taken for one of them.
+fn open_missing_streams() {
+    while !has_all_streams() {
+        let null = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty());
+        // It is the lowest that was not open.
+        match null {
+            Ok(stream) => std::mem::forget(stream),
+            Err(_) => std::process::abort(),
+        }
+    }
 }
 
 /// Whether the arguments do, and no flag forbids that it begins before all of them are read.

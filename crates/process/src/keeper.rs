@@ -4,7 +4,8 @@ use crate::lock::lock;
 use crate::{
     clock::monotonic_ns,
     record::{receive_record, record_bytes},
-    sys::{self, Spawned},
+    standing::{NOBODY, ParkOrder, Standing},
+    sys::{self, NAME_WITH_ROOM, Spawned},
     wire,
 };
 use rustix::{
@@ -18,7 +19,6 @@ use rustix::{
     process::{PidfdFlags, Resource, WaitId, WaitIdOptions},
 };
 use std::{
-    ffi::CStr,
     fs::File,
     io::{IoSlice, Read},
     mem::MaybeUninit,
@@ -26,24 +26,6 @@ use std::{
     sync::Mutex,
 };
 use wire::{Record, Step};
-
-/// In place of an init's pid and the time.
-const NOBODY: (u32, u64) = (0, 0);
-
-/// What a parked domain is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ParkOrder {
-    /// Give the domain a host uid and gid of its own.
-    pub(crate) own_uid: bool,
-    /// Make no namespaces: held by Landlock and seccomp alone.
-    pub(crate) bare: bool,
-    /// Let the domain's end not wait for its mounts to be taken down.
-    pub(crate) keep_mounts: bool,
-    /// Uid inside the domain.
-    pub(crate) uid: u32,
-    /// Gid inside the domain.
-    pub(crate) gid: u32,
-}
 
 /// A domain that was ordered. The kernel may still be making it.
 #[derive(Debug)]
@@ -171,6 +153,8 @@ pub(crate) struct Keeper {
     control: OwnedFd,
     /// It is waited for when everything else is dropped: by then the keeper has been told to leave.
     process: Spawned,
+    /// What was ordered from it when it was begun with this program.
+    begun: Mutex<Option<(Ordered, Standing)>>,
     /// Held from a request to its reply.
     asking: Mutex<()>,
     /// Waited for after it: until then they are its children.
@@ -179,11 +163,15 @@ pub(crate) struct Keeper {
 
 /// The init that the keeper leaves behind, if it ends before it.
 #[derive(Debug, Default)]
-struct Adopted(Mutex<Option<OwnedFd>>);
+struct Adopted {
+    init: Mutex<Option<OwnedFd>>,
+    /// Its network namespace. The kernel takes that down in a thread of its own, which shall not hold up init's end.
+    network: Mutex<Option<OwnedFd>>,
+}
 
 impl Drop for Adopted {
     fn drop(&mut self) {
-        if let Some(pidfd) = lock(&self.0).take() {
+        if let Some(pidfd) = lock(&self.init).take() {
             // If the keeper has waited for it, it is no child of this process.
             let _ = rustix::io::retry_on_intr(|| {
                 rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)
@@ -194,15 +182,36 @@ impl Drop for Adopted {
 }
 
 impl Keeper {
-    /// Starts the keeper. The calling process is not forked: the program is spawned.
+    /// Starts the keeper, or takes the one that was begun with this program. The calling process is not forked: the program is
+    /// spawned.
     pub(crate) fn start() -> Result<Self, KeeperError> {
-        let (control, process) = spawn(program_file()?)?;
+        let (control, process, begun) = match sys::entry::take() {
+            Some(begun) => (begun.control, begun.process, begun.ordered),
+            None => {
+                let (control, process) = spawn(program_file()?)?;
+                (control, process, None)
+            }
+        };
+        let begun = begun.map(|(socket, ordered_ns, standing)| {
+            let ordered = Ordered {
+                socket,
+                ordered_ns,
+                parked: None,
+            };
+            (ordered, standing)
+        });
         Ok(Self {
             control,
             process,
+            begun: Mutex::new(begun),
             asking: Mutex::default(),
             adopted: Adopted::default(),
         })
+    }
+
+    /// The domain that was ordered when the keeper was begun with this program, for a process of this standing; once.
+    pub(crate) fn take_begun(&self) -> Option<(Ordered, Standing)> {
+        lock(&self.begun).take()
     }
 
     /// Waits until the keeper's program runs, which [`Keeper::start`] does not.
@@ -229,28 +238,10 @@ impl Keeper {
         prelude: &[u8],
     ) -> Result<Ordered, KeeperError> {
         let (socket, inits_end) = pair(SocketType::STREAM)?;
-        let bare = if order.bare {
-            wire::PARK_BARE
-        } else {
-            wire::PARK_NETWORK | wire::PARK_CGROUP
-        };
-        let own = if order.own_uid { wire::PARK_OWN_UID } else { 0 };
-        let keep = if order.keep_mounts {
-            wire::PARK_KEEP_MOUNTS
-        } else {
-            0
-        };
-        let (outer_uid, outer_gid) = (rustix::process::geteuid(), rustix::process::getegid());
-        let words = [
-            bare | own | keep,
-            order.uid.into(),
-            order.gid.into(),
-            outer_uid.as_raw().into(),
-            outer_gid.as_raw().into(),
-            init.into(),
-            made_ns,
-        ];
-        const _: () = assert!(wire::PARK_AFTER == 5 && wire::PARK_AFTER_MADE == 6);
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        let mut words = [0; wire::PARK_AFTER_MADE + 1];
+        let ids = (uid.as_raw(), gid.as_raw());
+        order.write(ids, (init, made_ns), &mut |at, word| words[at] = word);
         let fds: Vec<_> = [inits_end.as_fd()].into_iter().chain(cgroup).collect();
         let ordered_ns = monotonic_ns();
         self.send(wire::KEEPER_PARK, &words, prelude, &fds)?;
@@ -383,11 +374,16 @@ impl Keeper {
         ) {
             let this = rustix::process::getpid();
             if rustix::process::set_child_subreaper(Some(this)).is_ok() {
-                *lock(&self.adopted.0) = Some(pidfd);
+                *lock(&self.adopted.init) = Some(pidfd);
                 let _ = self.send(wire::KEEPER_LEAVE, &[], &[], &[]);
             }
         }
         self.leave();
+    }
+
+    /// Keeps the network namespace of this init's domain until this and the init have ended.
+    pub(crate) fn keep_network_of(&self, pidfd: BorrowedFd<'_>) {
+        *lock(&self.adopted.network) = sys::ended::network_of(pidfd);
     }
 
     /// Has the keeper end all its domains, clean and exit.
@@ -449,25 +445,6 @@ fn errno_of(record: &Record) -> Errno {
 /// Where a domain has the keeper's program for a palisade inside (`--profile palisade`): memory files
 /// cannot be executed there.
 pub(crate) const PROGRAM_INSIDE: &str = "/run/palisade/keeper";
-
-/// What the keeper is started as: its name, and room for the title of an init ([`wire::op::TITLE`]).
-const NAME_WITH_ROOM: &CStr = {
-    const NAME: &[u8] = wire::KEEPERS_TITLE;
-    const BYTES: [u8; wire::TITLE_BYTES + 1] = {
-        let mut bytes = [b' '; wire::TITLE_BYTES + 1];
-        let mut at = 0;
-        while at < NAME.len() {
-            bytes[at] = NAME[at];
-            at += 1;
-        }
-        bytes[wire::TITLE_BYTES] = 0;
-        bytes
-    };
-    match CStr::from_bytes_with_nul(&BYTES) {
-        Ok(name) => name,
-        Err(_) => panic!(),
-    }
-};
 
 /// The keeper's program in a file that nobody can change.
 fn program_file() -> Result<OwnedFd, KeeperError> {

@@ -19,7 +19,7 @@ use crate::{
     domain::{Domain, StartedWords, Successor},
     grants::{files::Files, holder::Holder},
     held::{self, Held},
-    keeper::{Keeper, Ordered, ParkOrder},
+    keeper::{Keeper, Ordered},
     launch_error::LaunchError,
     layout::Layout,
     machine::Machine,
@@ -27,6 +27,7 @@ use crate::{
     plan::{Plan, StreamFiles},
     record::receive_record,
     seccomp::Groups,
+    standing::{ParkOrder, Standing},
     wire::{self, Step, started},
 };
 use ahead::{Ahead, Pool, Promise};
@@ -106,12 +107,21 @@ impl Launcher {
     pub fn for_one_guest() -> Result<Self, LaunchError> {
         // The keeper first: its start takes longer than looking at the machine.
         let keeper = Keeper::start()?;
+        let (ordered, standing) = match keeper.take_begun() {
+            Some(begun) => begun,
+            None => {
+                let standing = Standing::of_this_process();
+                let order = ParkOrder::of(standing, false);
+                (keeper.order(&order, None, &[])?, standing)
+            }
+        };
+        let ahead = Ahead::of(ordered, Prelude::default());
         let launcher = Self {
             keeper: Mutex::new(Some(Arc::new(keeper))),
             is_for_one: true,
-            ..Self::new(Machine::probe())
+            ..Self::new(Machine::probe_for(standing))
         };
-        launcher.order(Prelude::default())?;
+        lock(&launcher.pool).push(ahead);
         Ok(launcher)
     }
 
@@ -176,15 +186,7 @@ impl Launcher {
     }
 
     fn park_order(&self) -> ParkOrder {
-        let tier = self.machine.tier;
-        let (uid, gid) = crate::plan::inside_ids(&self.machine);
-        ParkOrder {
-            own_uid: tier == Tier::Privileged,
-            bare: tier == Tier::Bare,
-            keep_mounts: self.parks_ahead,
-            uid,
-            gid,
-        }
+        ParkOrder::of(self.machine.standing(), self.parks_ahead)
     }
 
     /// The domain ordered longest ago if it suits, else a fresh one.

@@ -81,6 +81,7 @@ mod reopen;
 pub mod running;
 pub mod seccomp;
 mod seen;
+mod standing;
 mod steps;
 mod sys;
 mod view;

@@ -1,21 +1,11 @@
 //! What this machine offers, asked once and cheaply.
 
-use crate::{cgroup::Survey, sys};
-use rustix::process::Resource;
-use rustix::thread::{CapabilitySet, SecureComputingMode, secure_computing_mode};
-use std::{io, path::Path, sync::OnceLock};
+use crate::{cgroup::Survey, standing::Standing, sys};
 
-/// How much a domain of this process can be given. The first two are full walls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Tier {
-    /// Root: namespaces, and for each domain a host uid of its own.
-    Privileged,
-    /// An ordinary user: namespaces by way of a user namespace.
-    UserNamespace,
-    /// No namespaces: Landlock and seccomp alone.
-    Bare,
-}
+pub use crate::standing::Tier;
+use rustix::process::Resource;
+use rustix::thread::{SecureComputingMode, secure_computing_mode};
+use std::{io, path::Path, sync::OnceLock};
 
 /// Facts about this machine and this process that a plan depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,16 +69,23 @@ pub(crate) const ANOTHER_LOOKS: &str =
 impl Machine {
     /// Asks the kernel.
     pub fn probe() -> Self {
-        let uid = rustix::process::geteuid().as_raw();
-        let tier = if uid == 0 && may_give_uids() {
-            Tier::Privileged
-        } else {
-            Tier::UserNamespace
-        };
+        Self::probe_for(Standing::of_this_process())
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        Standing {
+            tier: self.tier,
+            uid: self.uid,
+            gid: self.gid,
+        }
+    }
+
+    /// Asks the kernel for the rest.
+    pub(crate) fn probe_for(Standing { tier, uid, gid }: Standing) -> Self {
         Self {
             tier,
             uid,
-            gid: rustix::process::getegid().as_raw(),
+            gid,
             landlock_abi: sys::landlock_abi(),
             memfd_noexec: Path::new("/proc/sys/vm/memfd_noexec").exists(),
             quotas: Quotas::of_this_process(),
@@ -151,43 +148,5 @@ impl Machine {
         }
         let survey = Survey::of_this_process()?;
         Ok(self.cgroups.get_or_init(|| survey))
-    }
-}
-
-/// Whether this root is the host's: it has the capabilities, and the uids that domains get exist in
-/// its user namespace. Root in a rootless container has neither.
-fn may_give_uids() -> bool {
-    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::SETUID | CapabilitySet::SETGID;
-    let held = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
-    held && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| maps_own_uids(&map))
-}
-
-fn maps_own_uids(uid_map: &str) -> bool {
-    const MOST_PIDS: u64 = 1 << 22;
-    let last = crate::wire::OWN_UID_BASE + MOST_PIDS;
-    uid_map.lines().any(|line| {
-        let mut numbers = line
-            .split_whitespace()
-            .map(|number| number.parse::<u64>().unwrap_or(0));
-        let (Some(first), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next())
-        else {
-            return false;
-        };
-        first <= crate::wire::OWN_UID_BASE && last <= first + count
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_map_that_has_the_uids_of_domains_counts() {
-        assert!(maps_own_uids("         0          0 4294967295\n"));
-        assert!(
-            !maps_own_uids("0 1000 1\n1 100000 65536\n"),
-            "a rootless container"
-        );
-        assert!(!maps_own_uids(""));
     }
 }

@@ -53,8 +53,6 @@ use std::{
 
 /// What policies and reports call the wall.
 pub(crate) const NAME: &str = "process";
-/// The guest's uid and gid inside a domain of root's.
-const GUEST_ID: u32 = 1000;
 
 /// What is known of the surroundings of a guest whose files are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -275,7 +273,7 @@ fn plan_domain(
     if machine.tier == Tier::Bare {
         layout.drop_guards();
     }
-    let (uid, gid) = inside_ids(machine);
+    let (uid, gid) = machine.standing().ids_inside();
     let has_profile = policy.grants.profiles.contains(&Profile::Chromium);
     let mut chromium_flags = has_profile.then_some(ChromiumFlags::NoPlace);
     if machine.tier != Tier::Bare {
@@ -691,16 +689,6 @@ impl Plan {
             ..groups
         })
     }
-}
-
-/// As root the guest is nobody in particular; an ordinary user's guest keeps the user's ids, so that
-/// its files look like its own. Without a user namespace there are no other ids to give.
-pub(crate) fn inside_ids(machine: &Machine) -> (u32, u32) {
-    if machine.tier == Tier::Bare {
-        return (machine.uid, machine.gid);
-    }
-    let or_guest = |id| if id == 0 { GUEST_ID } else { id };
-    (or_guest(machine.uid), or_guest(machine.gid))
 }
 
 /// The folder that palisade was started in, if it or anything below it was granted: what was typed

@@ -53,6 +53,14 @@ pub(crate) fn receive_record(
     Ok(Some((parse_record(&bytes), fds)))
 }
 
+/// The record that comes next, if it is there; it stays there.
+pub(crate) fn next_record(socket: BorrowedFd<'_>) -> Option<Record> {
+    let mut bytes = [0; wire::RECORD_BYTES];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let (length, _) = rustix::net::recv(socket, &mut bytes, flags).ok()?;
+    (length == bytes.len()).then(|| parse_record(&bytes))
+}
+
 /// Bytes that follow a record.
 pub(crate) fn receive_exactly(
     socket: BorrowedFd<'_>,

@@ -19,6 +19,23 @@ extern "C" fn begin() {
     super::begin();
 }
 
+/// What the C library calls for Rust's own `main`. It does what of the runtime's start matters to a program: a standard stream
+/// that is closed is `/dev/null`, and a reader that has gone is an error (`EPIPE`) and no signal.
+// SAFETY: the program has no other of that name, and this one has the type that the C library calls it with.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code, reason = "tests have a `main` of their own"))]
+extern "C" fn main(_count: libc::c_int, _arguments: *const *const libc::c_char) -> libc::c_int {
+    /// What the runtime ends with where somebody panics.
+    const PANICKED: u8 = 101;
+    super::open_missing_streams();
+    // SAFETY: nothing else handles signals yet (signal(7)).
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    let code = std::panic::catch_unwind(crate::run).unwrap_or(PANICKED);
+    // As the runtime does at its end.
+    let _ = std::io::Write::flush(&mut std::io::stdout());
+    code.into()
+}
+
 /// The end of this process, with nothing in between (_exit(2)).
 pub(super) fn end(code: u8) -> ! {
     // SAFETY: it ends all threads at once; none holds what outlives this process.

@@ -3,8 +3,9 @@
 use super::prelude::Prelude;
 use crate::{
     domain::{Domain, is_ready_by},
-    keeper::{Keeper, KeeperError, Ordered, ParkOrder},
+    keeper::{Keeper, KeeperError, Ordered},
     lock::lock,
+    standing::ParkOrder,
 };
 use std::{
     collections::VecDeque,

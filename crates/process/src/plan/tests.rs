@@ -81,20 +81,6 @@ fn texts(words: &[OsString]) -> Vec<&str> {
 }
 
 #[test]
-fn a_user_keeps_its_ids_and_root_s_guest_is_nobody_in_particular() {
-    assert_eq!(inside_ids(&user()), (1001, 1002));
-    assert_eq!(
-        inside_ids(&machine(Tier::Privileged, 0, 0)),
-        (GUEST_ID, GUEST_ID)
-    );
-    assert_eq!(
-        inside_ids(&machine(Tier::UserNamespace, 0, 5)),
-        (GUEST_ID, 5),
-        "root without its powers"
-    );
-}
-
-#[test]
 fn the_guest_starts_where_it_can_see_something() {
     let cwd = |text: &str| plan(text).cwd;
     assert_eq!(cwd(""), Path::new("/"));

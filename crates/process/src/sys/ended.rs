@@ -1,7 +1,7 @@
-//! How a process ended that is nobody's child here.
+//! How a process ended that is nobody's child here, and what outlives it.
 
 use palisade_wall::Exit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What is known of a process by its descriptor: `_IOWR(0xff, 11, struct pidfd_info)` (linux/pidfd.h, Linux 6.13).
 pub(crate) const PIDFD_GET_INFO: u64 = 0xc040_ff0b;
@@ -31,6 +31,17 @@ pub(crate) fn exit_of(process: BorrowedFd<'_>) -> Option<Exit> {
     let result = unsafe { libc::ioctl(process.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
     (result == 0 && info.mask & INFO_EXIT != 0)
         .then(|| Exit::from_wait_status(info.exit.cast_unsigned()))
+}
+
+/// The network namespace that a process is in: for as long as that is open, the kernel does not begin to take it down.
+/// `None` where the kernel does not give it (Linux 6.11), or not to this process.
+pub(crate) fn network_of(process: BorrowedFd<'_>) -> Option<OwnedFd> {
+    // `PIDFD_GET_NET_NAMESPACE`: `_IO(0xff, 4)`.
+    const GET: u64 = 0xff04;
+    // SAFETY: the request takes no argument.
+    let namespace = unsafe { libc::ioctl(process.as_raw_fd(), GET, 0) };
+    // SAFETY: the kernel just made it for this caller.
+    (namespace >= 0).then(|| unsafe { OwnedFd::from_raw_fd(namespace) })
 }
 
 #[cfg(test)]

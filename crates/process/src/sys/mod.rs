@@ -4,6 +4,7 @@
 
 pub(crate) mod confine;
 pub(crate) mod ended;
+pub(crate) mod entry;
 mod fork;
 pub(crate) mod maps;
 pub(crate) mod message;
@@ -13,11 +14,34 @@ mod spawn;
 pub(crate) use fork::{Forked, fork, fork_apart};
 pub(crate) use spawn::{Spawned, spawn, with_signals_blocked};
 
+use crate::wire;
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::{
+    ffi::CStr,
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+};
 
 /// The keeper program, built by `build.rs` from the folder beside this file.
 pub(crate) static KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keeper"));
+
+/// What the keeper is started as: its name, and room for the title of an init ([`wire::op::TITLE`]).
+pub(crate) const NAME_WITH_ROOM: &CStr = {
+    const NAME: &[u8] = wire::KEEPERS_TITLE;
+    const BYTES: [u8; wire::TITLE_BYTES + 1] = {
+        let mut bytes = [b' '; wire::TITLE_BYTES + 1];
+        let mut at = 0;
+        while at < NAME.len() {
+            bytes[at] = NAME[at];
+            at += 1;
+        }
+        bytes[wire::TITLE_BYTES] = 0;
+        bytes
+    };
+    match CStr::from_bytes_with_nul(&BYTES) {
+        Ok(name) => name,
+        Err(_) => panic!(),
+    }
+};
 
 /// The same for a container: `sys/keeper/containers.rs`.
 pub(crate) static CONTAINER_KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/containers"));
@@ -177,7 +201,7 @@ fn change_mount(
 }
 
 /// As many sockets as can be passed on.
-pub(crate) const MOST_INHERITED: usize = crate::wire::MAX_FDS / 2;
+pub(crate) const MOST_INHERITED: usize = wire::MAX_FDS / 2;
 
 /// How many descriptors this process was started with by socket activation (sd_listen_fds(3)), as its starter
 /// says; none if they are meant for another process.
