@@ -16,7 +16,7 @@ use crate::{
     broker::{self, Advisor, maker::Maker},
     cgroup::CpuCounter,
     denials::FileAdvisor,
-    domain::{Domain, StartedWords, Successor},
+    domain::{Domain, StartedWords, Successor, is_ready_by},
     grants::{files::Files, holder::Holder},
     held::{self, Held},
     keeper::{Keeper, Ordered},
@@ -487,6 +487,8 @@ struct Started {
 }
 
 fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
+    // Who waits in recvmsg(2) is woken by init's reading the launch message, too (`unix_write_space`), and takes its processor.
+    is_ready_by(socket.as_fd(), None);
     let received = receive_record(socket.as_fd()).map_err(LaunchError::Receive)?;
     let (record, mut fds) = received.ok_or(LaunchError::InitGone)?;
     match record.kind {

@@ -65,7 +65,7 @@ pub(crate) fn run(
         crate::exit(125)
     }
     match begin(&init, setup, prelude) {
-        Ok(running) => reap::stay(&init, running),
+        Ok((running, setup)) => reap::stay(&init, running, setup),
         Err(failure) => {
             send_record(init.socket, &failed(wire::INIT_FAILED, &failure), &[]);
             crate::exit(125)
@@ -128,12 +128,12 @@ fn forbid_memory_exec() {
     }
 }
 
-/// From prelude and launch message to a running guest.
+/// From prelude and launch message to a running guest, and what is left of its launch.
 fn begin(
     init: &Init,
     mut setup: launch::Setup,
     prelude: Reader,
-) -> Result<guest::Running, Failure> {
+) -> Result<(guest::Running, launch::Setup), Failure> {
     if !init.bare {
         init.quotas.set()?;
     }
@@ -186,9 +186,7 @@ fn begin(
         meeting_places: setup.meeting_places,
         listener: setup.listener.filter(|_| looks),
     };
-    // SAFETY: what `running` has of the messages are copies, by `Kept`; the guest's process has left this memory.
-    unsafe { setup.release() };
-    Ok(running)
+    Ok((running, setup))
 }
 
 /// The prelude is carried out. By write(2): the guest's process says so under its filter, which may leave

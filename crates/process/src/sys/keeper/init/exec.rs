@@ -295,6 +295,7 @@ fn start<'a>(
     read_message(init, message, again, &mut setup)?;
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
     let pid = guest::start(init, &mut setup)?;
+    setup.stack.take().into_iter().for_each(kernel::release);
     tell_started(session, &setup);
     for fd in setup.take_fds() {
         kernel::close(*fd);

@@ -75,10 +75,11 @@ pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
         failure: None,
     };
     let spawned = kernel::spawn(stack, become_guest, &mut birth, shares);
+    let failure = birth.failure.take();
     // Its program has a stack of its own.
-    kernel::release(stack);
+    setup.stack = Some(stack);
     let pid = spawned.during(Step::CloneGuest, 2)?;
-    match birth.failure {
+    match failure {
         Some(failure) => Err(failure),
         None => Ok(pid),
     }
@@ -118,7 +119,7 @@ pub(crate) fn start_beside(
         place.store(setup, Ordering::Release);
         may_go.tell(outcome.is_ok());
     });
-    kernel::release(stack);
+    setup.stack = Some(stack);
     let pid = spawned.during(Step::CloneGuest, 2)?;
     outcome?;
     setup.listener = birth.listener;

@@ -65,6 +65,8 @@ pub(crate) struct Setup {
     pub(crate) guest_ahead: bool,
     /// The guest's process, if it was made while the root was built.
     pub(crate) guest: Option<i32>,
+    /// What that process began on.
+    pub(crate) stack: Option<&'static mut [u8]>,
     /// The first of the streams was opened anew; the supervisor wants to know how far it is read.
     pub(crate) input: bool,
     /// Sockets in place of streams: the supervisor's end, the guest's.
@@ -125,6 +127,9 @@ impl Setup {
     ///
     /// What was taken from it must have been copied.
     pub(crate) unsafe fn release(self) {
+        if let Some(stack) = self.stack {
+            kernel::release(stack);
+        }
         for pool in self.messages.0.into_iter().flatten() {
             // SAFETY: what this value has of it goes with it, and the rest is the caller's promise.
             unsafe { pool.release() };
@@ -179,6 +184,7 @@ impl Default for Setup {
             landlock_of_calls: None,
             seccomp: None,
             notifies: wire::notifies::NOBODY,
+            stack: None,
             passed: (0, 0),
             tells_pid: false,
             own_proc: None,

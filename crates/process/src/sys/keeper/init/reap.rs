@@ -3,7 +3,7 @@
 use super::{
     Init, exec,
     guest::Running,
-    launch::CpuCounter,
+    launch::{CpuCounter, Setup},
     observe::{self, Observer},
     perform, terminal,
 };
@@ -21,9 +21,9 @@ const WUNTRACED: u32 = 2;
 const WALL: u32 = 0x4000_0000;
 
 /// Stays until the guest has ended, or the supervisor, or time is up.
-pub(crate) fn stay(init: &Init, mut running: Running) -> ! {
-    // A guest with hundreds of busy processes would hold up its own end. Without it limits are kept a little later.
-    let _ = kernel::ask_for_short_slices();
+pub(crate) fn stay(init: &Init, mut running: Running, setup: Setup) -> ! {
+    // What the end of a guest that ends at once does not wait for.
+    let mut begun = Some(setup);
     let mut clock = Clock::new(&running);
     let mut observer = Observer::new(running.listener);
     loop {
@@ -35,7 +35,12 @@ pub(crate) fn stay(init: &Init, mut running: Running) -> ! {
             .map_or(NOTHING_TO_POLL, |guard| guard.polled());
         let calls = observer.polled();
         let mut fds = [children, socket, supervisor, moves, mounts, calls, gate];
-        let _ = kernel::poll(&mut fds, clock.wait_ns());
+        let wait_ns = if begun.is_some() {
+            Some(0)
+        } else {
+            clock.wait_ns()
+        };
+        let _ = kernel::poll(&mut fds, wait_ns);
         if fds[3].revents | fds[4].revents != 0 {
             end_if_unprotected(init, &running, &observer);
         }
@@ -58,6 +63,12 @@ pub(crate) fn stay(init: &Init, mut running: Running) -> ! {
         }
         if let Some(reason) = clock.expired(&observer) {
             finish(init, (&running, &observer), 0, reason);
+        }
+        if let Some(setup) = begun.take() {
+            // SAFETY: what `running` has of the messages are copies, by `Kept`; the guest's process has left this memory.
+            unsafe { setup.release() };
+            // A guest with hundreds of busy processes would hold up its own end. Without it limits are kept a little later.
+            let _ = kernel::ask_for_short_slices();
         }
     }
 }
