@@ -12,6 +12,7 @@ cases![
     a_script_of_the_own_tmpfs_names_it_too,
     a_name_of_the_path_is_one_as_well,
     a_thread_is_seen,
+    a_name_in_an_open_folder_is_seen,
     a_terminal_shows_it,
     the_guest_s_own_program_names_it,
     the_execution_flag_that_is_told_works,
@@ -116,6 +117,24 @@ thread.join()
 os._exit(3)";
     let denied = by_python(fixture, &[], script);
     assert_eq!(told(&denied), [("the execution of /tmp/t", "--exec /tmp")]);
+}
+
+/// With somebody between the guest and init, and without.
+fn a_name_in_an_open_folder_is_seen(fixture: &Fixture) {
+    fixture.make_folder("work");
+    let script = "
+import ctypes, os, shutil
+shutil.copy('/bin/true', '/tmp/t')
+os.chdir('/')
+folder = os.open('/tmp', os.O_PATH)
+words = (ctypes.c_char_p * 2)(b't', None)
+EXECVEAT = 322
+ctypes.CDLL(None).syscall(EXECVEAT, folder, b't', words, words, 0)
+os._exit(3)";
+    for flags in [&[][..], &["--read", "work"]] {
+        let denied = by_python(fixture, flags, script);
+        assert_eq!(told(&denied), [("the execution of /tmp/t", "--exec /tmp")]);
+    }
 }
 
 fn a_terminal_shows_it(fixture: &Fixture) {

@@ -12,9 +12,41 @@ cases![
     the_limit_on_files_is_the_guests_too,
     a_removed_working_directory,
     a_machine_without_proc_is_told_so,
+    processors_are_the_starters,
+    a_stream_that_is_closed_is_the_null_device,
     outputs_are_opened_by_name,
     inputs_are_opened_by_name,
 ];
+
+/// The keeper may begin on another one than palisade runs on.
+fn processors_are_the_starters(fixture: &Fixture) {
+    let list = "/bin/grep Cpus_allowed_list /proc/self/status";
+    let outside = shell(fixture, list).run().text();
+    let inside = shell(fixture, &format!("PALISADE run -- {list}"));
+    inside.run().prints(&outside);
+    let pinned = format!("taskset -c 0 PALISADE run -- {list}");
+    shell(fixture, &pinned)
+        .run()
+        .prints("Cpus_allowed_list:\t0\n");
+}
+
+/// Nothing that palisade opens takes its place.
+fn a_stream_that_is_closed_is_the_null_device(fixture: &Fixture) {
+    let guest = "import os; f = [os.readlink(f'/proc/self/fd/{n}') for n in range(3)]; \
+                 open('seen', 'w').write('\\n'.join(f)); os._exit(7)";
+    for closed in ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"] {
+        let script = format!("exec PALISADE run --write . -- python3 -c \"{guest}\" {closed}");
+        let outcome = shell(fixture, &script).run();
+        assert_eq!(outcome.code(), 7, "{closed}: {outcome:?}");
+        let seen = fixture.read("seen");
+        let streams: Vec<_> = seen.lines().collect();
+        assert_eq!(streams.len(), 3, "{closed}: {seen}");
+        for (stream, name) in streams.iter().zip(["<&-", ">&-", "2>&-"]) {
+            let is_closed = closed.split(' ').any(|one| one == name);
+            assert!(!is_closed || *stream == "/dev/null", "{closed}: {seen}");
+        }
+    }
+}
 
 /// A shell script in which `PALISADE` is the program; bash(1), for its `ulimit`.
 fn shell(fixture: &Fixture, script: &str) -> Call {

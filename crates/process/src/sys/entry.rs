@@ -1,4 +1,4 @@
-//! The keeper's start before the C library's own, of a program whose linker is told to enter it at [`SYMBOL`].
+//! The keeper's start before the C library's own, of a program whose linker is told to enter it at `palisade_entry`.
 //!
 //! A static program begins with the C library's asking the processor what it is (`init_cpu_features` in glibc). In a virtual
 //! machine each of these sixty questions ends in the hypervisor, 0.3 ms in all, in which the keeper can start on another
@@ -20,10 +20,6 @@ use std::{
     ptr,
     sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering},
 };
-
-/// Where the linker enters a program that is to have it: `-e palisade_entry`.
-#[cfg(test)]
-const SYMBOL: &str = "palisade_entry";
 
 /// What was begun before the C library.
 pub(crate) struct Begun {
@@ -396,6 +392,6 @@ mod tests {
 
     #[test]
     fn only_a_program_that_is_entered_there_has_begun_one() {
-        assert!(take().is_none(), "no {SYMBOL}");
+        assert!(take().is_none());
     }
 }
