@@ -7,10 +7,14 @@ fn main() {
     println!("cargo::rerun-if-changed=layout.ld");
     let is = |name, value| env::var(name).is_ok_and(|found| found == value);
     let is_shipped = is("PROFILE", "release") && is("TARGET", "x86_64-unknown-linux-gnu");
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let is_fixed = flags
+        .split('\u{1f}')
+        .any(|flag| flag.ends_with("relocation-model=static"));
     let has_own_library = env::var("CARGO_CFG_TARGET_FEATURE")
         .is_ok_and(|features| features.split(',').any(|feature| feature == "crt-static"));
-    // A dynamic program is entered by its loader.
-    if is("CARGO_CFG_TARGET_ARCH", "x86_64") && has_own_library {
+    // A dynamic program is entered by its loader, and one without a fixed address is not relocated yet there.
+    if is("CARGO_CFG_TARGET_ARCH", "x86_64") && has_own_library && is_fixed {
         println!("cargo::rustc-link-arg-bins=-Wl,-e,palisade_entry");
     }
     if let (true, Ok(folder)) = (is_shipped, env::var("CARGO_MANIFEST_DIR")) {

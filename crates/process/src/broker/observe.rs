@@ -240,10 +240,11 @@ impl Brokered<'_> {
 }
 
 impl Performer {
-    /// Whether a folder of the guest's may lie where init would have to wait for it.
+    /// Whether a folder of the guest's may lie where init would have to wait for it: one that was granted, or that came by a
+    /// socket of the host's.
     fn may_stall(&self) -> bool {
         let layout = self.layout.as_ref();
-        layout.is_none_or(|layout| layout.may_stall())
+        layout.is_none_or(|layout| layout.may_stall() || !layout.meeting_places().is_empty())
     }
 
     /// Whether an absolute path lies where programs are executed, so that nobody need look. By its words alone: a link there

@@ -173,13 +173,8 @@ unsafe fn begin_keeper() {
         let mut pid = 0;
         if control >= 0 && supervisor >= 0 && place > 0 {
             let place = place as *mut Birth;
-            Birth::of_memory(
-                place,
-                NAME_WITH_ROOM,
-                KEEPER,
-                keepers_end,
-                supervisor as i32,
-            );
+            let streams = (keepers_end, supervisor as i32);
+            Birth::of_memory(place, NAME_WITH_ROOM, KEEPER, streams, own as i32);
             pid = begin_child(place);
             PLACE.store(place, Ordering::Relaxed);
         }
@@ -225,6 +220,9 @@ unsafe fn order(control: i32) {
     // SAFETY: the kernel writes two numbers; nobody else uses the order.
     unsafe {
         let (init, inits_end) = pair(libc::SOCK_STREAM);
+        if init < 0 {
+            return;
+        }
         call!(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now);
         (*record)[0] = wire::KEEPER_PARK;
         order.write((uid, gid), NOBODY, &mut |at, word| (*record)[1 + at] = word);
@@ -276,7 +274,7 @@ unsafe fn pair(kind: libc::c_int) -> (i32, i32) {
     let mut ends = [-1, -1];
     let kind = kind | libc::SOCK_CLOEXEC;
     // SAFETY: the kernel writes two descriptors.
-    unsafe {
+    let made = unsafe {
         call!(
             libc::SYS_socketpair,
             libc::AF_UNIX,
@@ -285,6 +283,10 @@ unsafe fn pair(kind: libc::c_int) -> (i32, i32) {
             ends.as_mut_ptr()
         )
     };
+    // It writes them before it makes them.
+    if made < 0 {
+        return (-1, -1);
+    }
     (ends[0], ends[1])
 }
 

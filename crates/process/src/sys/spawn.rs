@@ -71,8 +71,9 @@ pub(super) struct Birth {
     sharing: AtomicU32,
     /// Why the program is not executed; zero if it is.
     errno: AtomicU32,
-    /// Zero as long as the child shall wait.
+    /// Zero as long as the child shall wait for its parent, which has this pid.
     may_go: AtomicU32,
+    parent: i32,
     /// Which processors the child may have, if it was put on some of them to begin with.
     processors: Processors,
     /// What these are compared with.
@@ -123,6 +124,7 @@ pub(crate) fn spawn(
         sharing: AtomicU32::new(1),
         errno: AtomicU32::new(0),
         may_go: AtomicU32::new(1),
+        parent: 0,
         processors: Processors::default(),
         others: Processors::default(),
         program: Program::File(program.as_raw_fd()),
@@ -153,8 +155,8 @@ impl Birth {
         place: *mut Self,
         name: &'static CStr,
         program: &'static [u8],
-        input: RawFd,
-        output: RawFd,
+        (input, output): (RawFd, RawFd),
+        parent: i32,
     ) {
         // SAFETY: the caller's promise; zero is a value of all else.
         unsafe {
@@ -162,6 +164,7 @@ impl Birth {
             (&raw mut (*place).program).write(Program::Memory(program.as_ptr(), program.len()));
             (&raw mut (*place).streams).write([input, output, NOT_OPEN]);
             (&raw mut (*place).arguments[0]).write(name.as_ptr());
+            (&raw mut (*place).parent).write(parent);
         }
     }
 }
@@ -402,8 +405,8 @@ unsafe fn futex(word: &AtomicU32, operation: libc::c_int, value: usize) {
 unsafe extern "C" fn execute(birth: *mut Birth) -> ! {
     // SAFETY: the parent keeps it until this process has let go, and writes nothing there once this may go.
     unsafe {
-        while (*birth).may_go.load(Ordering::Acquire) == 0 {
-            futex(&(*birth).may_go, libc::FUTEX_WAIT, 0);
+        if (*birth).may_go.load(Ordering::Acquire) == 0 {
+            wait_for_parent(&*birth);
         }
         (*birth).processors.restore(&mut (*birth).others);
         let errno = -become_program(&*birth);
@@ -411,6 +414,23 @@ unsafe extern "C" fn execute(birth: *mut Birth) -> ! {
         loop {
             call!(libc::SYS_exit_group, 127);
         }
+    }
+}
+
+/// Waits until the parent says so, and ends with it: its signals are blocked, and nobody else would ever let it go.
+unsafe fn wait_for_parent(birth: &Birth) {
+    // SAFETY: numbers, and a word that is there.
+    unsafe {
+        call!(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // It may have ended before.
+        if call!(libc::SYS_getppid) != birth.parent as isize {
+            call!(libc::SYS_exit_group, 127);
+        }
+        while birth.may_go.load(Ordering::Acquire) == 0 {
+            futex(&birth.may_go, libc::FUTEX_WAIT, 0);
+        }
+        // The program outlives it, to clean up.
+        call!(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, 0);
     }
 }
 
@@ -499,20 +519,25 @@ unsafe fn open_again(number: usize) -> isize {
     // The longest number has 20 digits.
     let mut path = MaybeUninit::<[u8; 40]>::uninit();
     let bytes = path.as_mut_ptr().cast::<u8>();
-    let (mut length, mut unit) = (0, 1);
+    let (mut length, mut digits, mut rest) = (0, 1, number);
     // SAFETY: all of it has room there, and the NUL behind it, too.
     unsafe {
         while length < FOLDER.len() {
             *bytes.add(length) = FOLDER[length];
             length += 1;
         }
-        while number / unit >= 10 {
-            unit *= 10;
+        while rest >= 10 {
+            rest /= 10;
+            digits += 1;
         }
-        while unit > 0 {
-            *bytes.add(length) = b'0' + (number / unit % 10) as u8;
-            length += 1;
-            unit /= 10;
+        length += digits;
+        let mut at = length;
+        rest = number;
+        while digits > 0 {
+            at -= 1;
+            *bytes.add(at) = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            digits -= 1;
         }
         *bytes.add(length) = 0;
         open(bytes.cast(), libc::O_CLOEXEC)

@@ -169,7 +169,7 @@ fn obey(init: &Init, running: &Running, clock: &mut Clock, observer: &mut Observ
     }
 }
 
-/// Looks at a program that the guest is about to execute, in the broker's stead.
+/// Looks at a program that the guest is about to execute, in the broker's stead. A call that comes with it waits for init.
 fn look(
     init: &Init,
     running: &Running,
@@ -180,15 +180,21 @@ fn look(
     let [length, call, folder, ..] = *words;
     let mut buffer = [0; wire::MOST_PATH_BYTES];
     let path = observe::receive_path(init.socket, length, &mut buffer);
-    match (path, fds) {
-        (Some(path), [listener, caller]) => {
-            if let Some(thread) = kernel::owner_of(*caller) {
+    match (call, fds) {
+        (0, _) => {
+            if let Some(path) = path {
+                observer.look(running, fds.first().copied(), path);
+            }
+        }
+        (call, [listener, caller @ ..]) => {
+            let thread = caller.first().and_then(|caller| kernel::owner_of(*caller));
+            if let (Some(path), Some(thread)) = (path, thread) {
                 observer.execution(running, thread, folder as Fd, path);
             }
             kernel::answer_notified(*listener, call, kernel::Answer::Continue);
         }
-        (Some(path), _) => observer.look(running, fds.first().copied(), path),
-        (None, _) => {}
+        // Nobody could answer it any more.
+        (_, []) => finish(init, (running, &*observer), 0, wire::REASON_KILLED),
     }
     fds.iter().for_each(|fd| kernel::close(*fd));
 }
