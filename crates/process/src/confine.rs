@@ -8,6 +8,9 @@
 //! - Landlock: of the host's files those of its control groups and of `/proc` are read, and what was made is
 //!   removed. Names below folders that the guest may write to can be listed, as the guest can.
 //!
+//! Before that palisade waits for 0.2 ms and does nothing else: of a guest that has ended well by then, and of which nothing on the
+//! host is looked at or removed, only the exit code is left to tell (`Domain::confine_supervisor_to`).
+//!
 //! What reads a guest's or a stranger's bytes is a process of its own, with rules and a filter of its own: who
 //! looks names up, tunnels and relays (`sys/fork.rs`).
 //!
