@@ -33,6 +33,7 @@ pub(crate) fn launcher() -> Option<Launcher> {
 /// Ends this process when nothing of the launcher's is left, and its own pages of the program before: the kernel is still taking
 /// the domain down. Nothing of the runtime's is left to do when all is written.
 pub(crate) fn end(launcher: Launcher, code: u8) -> ! {
+    // Whom the kernel needs to end the domain may wait for this processor.
     rustix::thread::sched_yield();
     sys::let_go_of_own_pages();
     drop(launcher);

@@ -204,9 +204,7 @@ impl Spawned {
             errno => Err(Errno::from_raw_os_error(errno as i32)),
         }
     }
-}
 
-impl Spawned {
     pub(crate) fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
