@@ -3,7 +3,7 @@
 //! ```text
 //!   A ← arch ── not ours ──▶ kill the process
 //!   A ← nr
-//!   binary search over runs of neighbouring numbers that end alike
+//!   binary search over runs of neighbouring numbers that end alike, by weight
 //!        ├─▶ return                             (no argument read: the kernel's bitmap applies)
 //!        └─▶ A ← argument, test, … , return     (a check)
 //! ```
@@ -12,12 +12,15 @@
 //! (`seccomp_is_const_allow`, commit 8e01b51a31a1). It follows loads of `nr` and `arch`, jumps and
 //! returns, and gives up at anything else; a number for which it reaches `RET ALLOW` is later
 //! allowed by one bit test, without running the filter. So nothing but those stands before a
-//! check, and only the calls that have a check pay for the search.
+//! check, and only the calls that have a check pay for the search. Of these a few are made all the time: the search
+//! comes to them first ([`OFTEN`]). To all others it comes by how many numbers they are, each of which the kernel
+//! follows once.
 //!
 //! Jumps of classic BPF go forward only and reach 255 instructions. The program is therefore
 //! written from its end: when a jump is written, its targets are there, the distance is known, and
 //! one that is too far goes over an unconditional jump, whose distance has 32 bits.
 
+use std::ops::Range;
 use thiserror::Error;
 
 use super::{
@@ -31,6 +34,18 @@ const MAX_INSTRUCTIONS: usize = libc::BPF_MAXINSNS as usize;
 /// Numbers from here on belong to the x32 table on x86-64 (`__X32_SYSCALL_BIT`) and to nobody on
 /// other architectures. `-1`, which a tracer writes to skip a call, is among them.
 const FOREIGN_NUMBERS: u32 = 0x4000_0000;
+
+/// Calls that programs make all the time, and that a check may stand on.
+const OFTEN: [libc::c_long; 4] = [
+    libc::SYS_openat,
+    libc::SYS_mmap,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+];
+/// How much more than of one number a search is about one of them.
+const WEIGHT_OF_OFTEN: usize = 200;
+/// The numbers that the kernel follows are below this (`NR_syscalls`).
+const FOLLOWED_NUMBERS: u32 = 500;
 
 /// How far away a return may be to be shared. Branches that are written before they get to it
 /// leave some of their 255 to the instructions in between.
@@ -181,6 +196,45 @@ enum Ending<'a> {
     Check(&'a Check),
 }
 
+/// Runs, and how much a search is about them.
+struct Runs<'a> {
+    runs: &'a [Run<'a>],
+    /// Up to each of them.
+    weights: Vec<usize>,
+}
+
+impl<'a> Runs<'a> {
+    fn of(runs: &'a [Run<'a>]) -> Self {
+        let nexts = runs.iter().skip(1).map(|run| run.first);
+        let each = runs.iter().zip(nexts.chain([u32::MAX]));
+        let weights = each.scan(0, |all, (run, next)| {
+            *all += weight(run, next);
+            Some(*all)
+        });
+        Self {
+            runs,
+            weights: [0].into_iter().chain(weights).collect(),
+        }
+    }
+
+    /// Where to divide these, of which there are two at least, so that both sides weigh about the same.
+    fn middle(&self, range: &Range<usize>) -> usize {
+        let half = self.weights[range.start].midpoint(self.weights[range.end]);
+        let inner = range.start + 1..range.end - 1;
+        inner.start + self.weights[inner].partition_point(|weight| *weight < half)
+    }
+}
+
+/// How much a search is about the numbers up to the `next` run's.
+fn weight(run: &Run<'_>, next: u32) -> usize {
+    let numbers = next.min(FOLLOWED_NUMBERS).saturating_sub(run.first);
+    let is_often = OFTEN.contains(&libc::c_long::from(run.first));
+    match run.ending {
+        Ending::Check(_) if is_often => WEIGHT_OF_OFTEN,
+        _ => 1 + numbers as usize,
+    }
+}
+
 impl<'a> From<&'a Rule> for Ending<'a> {
     fn from(rule: &'a Rule) -> Self {
         match rule {
@@ -233,7 +287,8 @@ impl Backward {
     /// The whole program, turned the right way round.
     fn write(filter: &Filter) -> Vec<Instruction> {
         let mut program = Self::default();
-        program.search(&divide(filter));
+        let runs = divide(filter);
+        program.search(&Runs::of(&runs), 0..runs.len());
         let native = program.put(opcode::LOAD, offset::NUMBER);
         let foreign = program.ret(Action::Kill);
         program.branch(opcode::IF_EQUAL, NATIVE_ARCHITECTURE, native, foreign);
@@ -242,17 +297,15 @@ impl Backward {
         program.code
     }
 
-    /// Finds the run that the number in A belongs to, and ends as it says.
-    fn search(&mut self, runs: &[Run<'_>]) -> Distance {
-        match runs {
-            [run] => self.end(run.ending),
-            _ => {
-                let (low, high) = runs.split_at(runs.len() / 2);
-                let above = self.search(high);
-                let below = self.search(low);
-                self.branch(opcode::IF_AT_LEAST, high[0].first, above, below)
-            }
+    /// Finds the run of this range that the number in A belongs to, and ends as it says.
+    fn search(&mut self, all: &Runs<'_>, range: Range<usize>) -> Distance {
+        if range.len() == 1 {
+            return self.end(all.runs[range.start].ending);
         }
+        let middle = all.middle(&range);
+        let above = self.search(all, middle..range.end);
+        let below = self.search(all, range.start..middle);
+        self.branch(opcode::IF_AT_LEAST, all.runs[middle].first, above, below)
     }
 
     fn end(&mut self, ending: Ending<'_>) -> Distance {
