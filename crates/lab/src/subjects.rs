@@ -19,6 +19,7 @@ mod sandlock;
 mod wasmtime;
 
 pub use bare::Bare;
+pub(crate) use bubblewrap::SameView;
 pub use floor::FloorProgram;
 pub use palisade::Palisade;
 pub(crate) use palisade::{LIBEXEC, limit_flags, policy_flags};

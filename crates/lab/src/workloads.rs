@@ -192,7 +192,7 @@ impl Workloads {
             Floor::Notifier => ("floor-notify", FLOOR_NOTIFY),
             Floor::Bare | Floor::Engine | Floor::Unmeasured => return Ok(None),
         };
-        Ok(Some(FloorProgram(self.add_program(name, content)?)))
+        Ok(Some(FloorProgram::new(self.add_program(name, content)?)))
     }
 
     /// Adds `idle`, which waits.

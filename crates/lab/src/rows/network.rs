@@ -24,6 +24,7 @@ const READING: Wall = Wall {
     subject: super::PALISADE,
     title: "palisade",
     policy: policies::reading,
+    floor: policies::floor_of_reading,
 };
 /// The same, and a folder to write to.
 const WRITING: Wall = Wall {

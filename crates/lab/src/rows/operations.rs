@@ -14,6 +14,7 @@ use super::{
     BARE, Extent, Method, OTHER_PEERS, Prepared, TO_BE_SET, Tools, WASM, engines_among,
     network::{Ends, TwoEnds},
     peers_among,
+    policies::FloorWords,
     serve::Asking,
     tables_of_peers, try_one, try_peers, try_peers_on,
     wasm::try_wasm,
@@ -138,6 +139,8 @@ pub(super) struct Wall {
     /// The column's title.
     pub(super) title: &'static str,
     pub(super) policy: fn(&Workloads) -> Policy,
+    /// What the floor's program is told, for what the kernel charges for this policy.
+    pub(super) floor: FloorWords,
 }
 
 /// An operation that may cost a wall so many times as much as with none.
@@ -403,11 +406,22 @@ impl Operations {
             add(&mut prepared, wall.subject, &tools.palisade, &policy)?;
         }
         if let Some(floor) = prepared.workloads.add_floor(self.floor)? {
-            let contender = Contender::new(self.name, FLOOR);
-            let left_out = try_one(&mut prepared, contender, || trial(&floor, &first_policy));
-            prepared.warnings.extend(left_out);
+            for wall in self.walls {
+                let floor = floor.with((wall.floor)(&prepared.workloads));
+                let contender = self.floor_of(wall.subject);
+                let left_out = try_one(&mut prepared, contender, || trial(&floor, &first_policy));
+                prepared.warnings.extend(left_out);
+            }
         }
         Ok(prepared)
+    }
+
+    /// The first wall's floor is that of all others: a second one's has a name of its own.
+    fn floor_of(&self, subject: &str) -> Contender {
+        let second = self.walls.iter().skip(1);
+        let second = second.clone().find(|wall| wall.subject == subject);
+        let name = second.map_or(FLOOR.to_owned(), |wall| format!("{FLOOR}, {}", wall.title));
+        Contender::new(self.name, &name)
     }
 
     fn schedule(&self) -> Schedule {

@@ -4,7 +4,7 @@ use super::grant;
 use crate::workloads::Workloads;
 use palisade_policy::{Access, Capability, Grants, Limits, Policy};
 use palisade_wall::Command;
-use std::{path::Path, time::Duration};
+use std::{ffi::OsString, path::Path, time::Duration};
 
 /// A static program and nothing else: all wall and no guest.
 pub(super) fn alone(command: &Command) -> Policy {
@@ -15,6 +15,27 @@ pub(super) fn alone(command: &Command) -> Policy {
         },
         ..Policy::default()
     }
+}
+
+/// What the least wall does for a policy beside its filter: words for `floor-filter`.
+pub(super) type FloorWords = fn(&Workloads) -> Vec<OsString>;
+
+/// Of [`reading`]: nothing, for whoever shows one folder and no other does no more for each call.
+pub(super) fn floor_of_reading(_: &Workloads) -> Vec<OsString> {
+    Vec::new()
+}
+
+/// Of [`writing`].
+pub(super) fn floor_of_writing(workloads: &Workloads) -> Vec<OsString> {
+    vec!["--write".into(), workloads.files_folder().into()]
+}
+
+/// Of [`everything_on`].
+pub(super) fn floor_of_everything(workloads: &Workloads) -> Vec<OsString> {
+    let mut words = floor_of_writing(workloads);
+    let first = workloads.files_folder().join("0");
+    words.extend(["--protect".into(), first.into()]);
+    words
 }
 
 /// What people get who grant one folder and nothing else.

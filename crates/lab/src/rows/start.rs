@@ -19,7 +19,7 @@ use crate::{
     program::Program,
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
-    subjects::{Bare, FloorProgram, Palisade, Subject},
+    subjects::{Bare, FloorProgram, Palisade, SameView, Subject},
     table::Table,
     trial::{TimedProgram, microseconds},
     workloads::Workloads,
@@ -41,6 +41,7 @@ const MODULE: &str = "WebAssembly true";
 const COLD: &str = "palisade run, cold";
 const WASMTIME: &str = "wasmtime";
 const BUBBLEWRAP: &str = "bubblewrap";
+const SAME_VIEW: &str = "bubblewrap, same view";
 const REPORTING: &str = "palisade run --report";
 const LIBRARY: [(&str, Readiness); 4] = [
     ("library, cold", Readiness::Cold),
@@ -90,12 +91,9 @@ impl Method for Start {
             prepared.warnings.extend(left_out);
         }
         if Path::new(SYSTEM_TRUE).exists() {
-            add_programs(
-                &mut prepared,
-                tools,
-                floor,
-                (SYSTEM, &Policy::default(), &Command::new(SYSTEM_TRUE)),
-            )?;
+            let (policy, command) = (Policy::default(), Command::new(SYSTEM_TRUE));
+            add_programs(&mut prepared, tools, floor, (SYSTEM, &policy, &command))?;
+            add_same_view(&mut prepared, tools, &policy, &command);
         }
         add_module(&mut prepared, tools)?;
         prepared.schedule.watched =
@@ -160,6 +158,18 @@ fn add_programs(
         Program::in_subject(peer, policy, command).map(TimedProgram)
     });
     Ok(())
+}
+
+/// bubblewrap with no more of the system than palisade shows.
+fn add_same_view(prepared: &mut Prepared, tools: &Tools, policy: &Policy, command: &Command) {
+    let Some(bubblewrap) = tools.peers.iter().find(|peer| peer.name() == BUBBLEWRAP) else {
+        return;
+    };
+    let left_out = try_one(prepared, Contender::new(SYSTEM, SAME_VIEW), || {
+        let subject = SameView::of(bubblewrap, &tools.palisade, policy, command)?;
+        Program::in_subject(&subject, policy, command).map(TimedProgram)
+    });
+    prepared.warnings.extend(left_out);
 }
 
 /// A program whose namespaces are there before it is asked for.
@@ -363,6 +373,11 @@ fn other_figures(samples: &Samples) -> Vec<Figure> {
             Some(Target::AtMostTimesOther(0.6)),
         ),
         ((SYSTEM, PALISADE), (SYSTEM, BUBBLEWRAP), None),
+        (
+            (SYSTEM, PALISADE),
+            (SYSTEM, SAME_VIEW),
+            Some(Target::AtMostTimesOther(0.6)),
+        ),
     ];
     let figure = |(ours, other, target): ((&str, &str), (&str, &str), Option<Target>)| {
         let [ours, other] =
@@ -459,6 +474,7 @@ fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
     let title = match other {
         PALISADE => "  wasm × process wall".to_owned(),
         BUBBLEWRAP => "  palisade × bubblewrap".to_owned(),
+        SAME_VIEW => "  palisade × same view".to_owned(),
         other => format!("  wasm × {other}"),
     };
     let mut cells = vec![title];

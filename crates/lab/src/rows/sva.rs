@@ -25,6 +25,7 @@ pub(super) static BANDWIDTH: Operations = Operations {
         subject: "palisade run",
         title: "palisade",
         policy: policies::writing,
+        floor: policies::floor_of_writing,
     }],
     operations: &[
         file("read-4", "read 4 KB", "+5 … 25 %"),

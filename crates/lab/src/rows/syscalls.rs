@@ -22,11 +22,13 @@ pub(super) static SYSCALLS: Operations = Operations {
             subject: "palisade run",
             title: "palisade",
             policy: policies::reading,
+            floor: policies::floor_of_reading,
         },
         Wall {
             subject: "palisade run, all on",
             title: "all on",
             policy: policies::everything_on,
+            floor: policies::floor_of_everything,
         },
     ],
     operations: &[

@@ -17,16 +17,19 @@ const READING: Wall = Wall {
     subject: "palisade run",
     title: "palisade",
     policy: policies::reading,
+    floor: policies::floor_of_reading,
 };
 const WRITING: Wall = Wall {
     subject: "palisade run",
     title: "palisade",
     policy: policies::writing,
+    floor: policies::floor_of_writing,
 };
 const EVERYTHING_ON: Wall = Wall {
     subject: "palisade run, all on",
     title: "all on",
     policy: policies::everything_on,
+    floor: policies::floor_of_everything,
 };
 
 /// Its table compares with plain Java, as all of them do.

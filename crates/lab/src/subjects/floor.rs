@@ -9,15 +9,38 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One of `lab/workloads/floor-*.c`, which takes the command as its arguments.
+/// One of `lab/workloads/floor-*.c`, which takes the command as its last arguments.
 #[derive(Clone, Debug)]
-pub struct FloorProgram(pub PathBuf);
+pub struct FloorProgram {
+    program: PathBuf,
+    /// What it is told before.
+    words: Vec<OsString>,
+}
 
 impl FloorProgram {
+    /// The one at `program`.
+    pub(crate) fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            words: Vec::new(),
+        }
+    }
+
+    /// The same, doing more.
+    pub(crate) fn with(&self, words: Vec<OsString>) -> Self {
+        let program = self.program.clone();
+        Self { program, words }
+    }
+
     /// The same where all but the command is made ahead and then waits to be told.
     pub(crate) fn parked(&self, command: &Command) -> Vec<OsString> {
-        let lead: [OsString; 2] = [self.0.clone().into(), "--parked".into()];
-        lead.into_iter().chain(words_of(command)).collect()
+        self.with(vec!["--parked".into()]).line(command)
+    }
+
+    fn line(&self, command: &Command) -> Vec<OsString> {
+        let program = [self.program.clone().into()].into_iter();
+        let words = self.words.iter().cloned();
+        program.chain(words).chain(words_of(command)).collect()
     }
 }
 
@@ -33,7 +56,6 @@ impl Subject for FloorProgram {
         _network: &Network,
         _room: &Path,
     ) -> anyhow::Result<Vec<OsString>> {
-        let program = [self.0.clone().into()].into_iter();
-        Ok(program.chain(words_of(command)).collect())
+        Ok(self.line(command))
     }
 }

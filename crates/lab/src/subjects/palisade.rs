@@ -2,7 +2,7 @@
 
 use super::{LeavesRoot, Subject, joined, version_of, words_of};
 use crate::network::Network;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use palisade_policy::{
     Access, FileGrant, Limits, Policy,
     value::{format_duration, format_size},
@@ -13,6 +13,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
+    process,
 };
 
 /// Names the folder where programs of palisade's lie, if not beside it.
@@ -104,6 +105,31 @@ impl Palisade {
     /// What it says its version is.
     pub fn version(&self) -> Option<String> {
         version_of(&self.program)
+    }
+
+    /// What it says that it does for a command.
+    ///
+    /// # Errors
+    ///
+    /// When it does not say that.
+    pub(crate) fn explain(
+        &self,
+        policy: &Policy,
+        command: &Command,
+    ) -> anyhow::Result<serde_json::Value> {
+        let told = process::Command::new(&self.program)
+            .args(["explain", "--json"])
+            .args(policy_flags(policy))
+            .arg("--")
+            .args(words_of(command))
+            .output()
+            .with_context(|| format!("host: cannot start {}", self.program.display()))?;
+        ensure!(
+            told.status.success(),
+            "palisade explain: {}",
+            String::from_utf8_lossy(&told.stderr).trim_end()
+        );
+        serde_json::from_slice(&told.stdout).context("palisade explain --json tells no JSON")
     }
 }
 

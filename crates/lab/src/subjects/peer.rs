@@ -108,6 +108,11 @@ impl InstalledPeer {
         Self { peer, program }
     }
 
+    /// Where the executable is.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// What it says its version is.
     pub fn version(&self) -> Option<String> {
         version_of(&self.program).map(|told| named_version(self.peer.name, &told))

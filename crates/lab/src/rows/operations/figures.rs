@@ -24,7 +24,7 @@ impl Operations {
             let target = self.is_ours(contender).then_some(operation.target);
             let measure = (operation.key, self.unit);
             Figure::of(samples, contender, baseline, measure, target)
-                .beside_floor(samples, &self.floor_contender(), baseline)
+                .beside_floor(samples, &self.floor_of(&contender.subject), baseline)
                 .titled(operation.title)
         };
         let measures = samples.measures(contender);
@@ -33,15 +33,11 @@ impl Operations {
         operations.map(figure).collect()
     }
 
-    fn floor_contender(&self) -> Contender {
-        Contender::new(self.name, FLOOR)
-    }
-
     /// A wall's mean, and what the floor's reaches of its target.
     pub(super) fn mean_beside_floor(&self, samples: &Samples, wall: &Contender) -> Figure {
         let target = self.mean.filter(|_| self.is_ours(wall));
         let mean = self.mean_figure(samples, wall, target);
-        let floor = self.floor_contender();
+        let floor = self.floor_of(&wall.subject);
         match target.is_some() && samples.contenders().contains(&floor) {
             true => mean.beside_mean(&self.mean_figure(samples, &floor, target)),
             false => mean,
@@ -104,24 +100,25 @@ impl Operations {
 
     /// Ours to the floor, where that was measured.
     pub(super) fn figures_to_floor(&self, samples: &Samples) -> Vec<Figure> {
-        let floor = self.floor_contender();
-        if !samples.contenders().contains(&floor) {
-            return Vec::new();
-        }
-        let ours = samples.contenders().iter().filter(|one| self.is_ours(one));
-        ours.flat_map(|ours| {
-            let of_operations = self.operations.iter().map(|operation| {
-                let target = Some(operation.beside_floor.target(self.unit));
-                let measure = (operation.key, self.unit);
-                Figure::to_floor(samples, ours, &floor, measure, target)
-            });
-            let keys = self.keys();
-            let mean = self.has_mean().then(|| Figure {
-                measure: format!("{MEAN}{TO_FLOOR}"),
-                ..Figure::mean_ratio(samples, ours, &floor, (&keys, self.unit), None).against(FLOOR)
-            });
-            of_operations.chain(mean).collect::<Vec<_>>()
-        })
-        .collect()
+        let contenders = samples.contenders();
+        let ours = contenders.iter().filter(|one| self.is_ours(one));
+        let with_floors = ours.map(|ours| (ours, self.floor_of(&ours.subject)));
+        let measured = with_floors.filter(|(_, floor)| contenders.contains(floor));
+        measured
+            .flat_map(|(ours, floor)| {
+                let of_operations = self.operations.iter().map(|operation| {
+                    let target = Some(operation.beside_floor.target(self.unit));
+                    let measure = (operation.key, self.unit);
+                    Figure::to_floor(samples, ours, &floor, measure, target)
+                });
+                let keys = self.keys();
+                let mean = self.has_mean().then(|| Figure {
+                    measure: format!("{MEAN}{TO_FLOOR}"),
+                    ..Figure::mean_ratio(samples, ours, &floor, (&keys, self.unit), None)
+                        .against(FLOOR)
+                });
+                of_operations.chain(mean).collect::<Vec<_>>()
+            })
+            .collect()
     }
 }

@@ -143,7 +143,9 @@ fn every_table_fits_a_terminal() {
 /// Between ours and peers.
 fn subjects_with_floor(row: &Operations) -> Vec<&'static str> {
     let mut subjects = subjects_of(row);
-    subjects.insert(subjects.len() - 1, FLOOR);
+    let bubblewrap = subjects.pop();
+    let floors = [FLOOR, "floor, all on"].into_iter().take(row.walls.len());
+    subjects.extend(floors.chain(bubblewrap));
     subjects
 }
 
