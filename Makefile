@@ -20,8 +20,13 @@ define build
 cargo build --release --locked --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --package palisade-oci --bins && \
 	cargo build --profile compiler --locked --package palisade-compiler && \
 	install "$(built)/compiler/palisade-compiler" "$(built)/release/" && \
-	tools/no-compiler "$(built)/release"
+	tools/no-compiler "$(built)/release" && \
+	$(call settle,palisade) && $(call settle,palisade-oci)
 endef
+
+# A linker leaves its program in single pages of the page cache, and each start maps them one by one; a copy lies there as an
+# installed program does.
+settle = install "$(built)/release/$(1)" "$(built)/release/$(1).new" && mv "$(built)/release/$(1).new" "$(built)/release/$(1)"
 
 .PHONY: help demo test stories containers container-attacks command build lab lint ci nightly third-wall vm k8s
 
@@ -71,6 +76,7 @@ container-attacks: ## The attack suite against containers by podman: palisade-oc
 
 command: ## Build the command alone: it runs programs, and neither WebAssembly nor a server
 	@cargo build --release --locked --package palisade-cli --bins
+	@$(call settle,palisade)
 	@echo "$(built)/release/palisade"
 
 build: ## Build palisade for use: its path is printed, and its helpers lie beside it

@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Of all runs: everybody who clones the repository has them.
-const MOST_BYTES: u64 = 6 << 20;
+/// Of all runs: everybody who clones the repository has them. One that goes on until its targets are decided has ten times the samples.
+const MOST_BYTES: u64 = 9 << 20;
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder");

@@ -21,6 +21,8 @@ pub(super) struct Outcome {
     /// Whether the kernel's `seccomp_is_const_allow` would have given up on the way: at a load of
     /// anything but the number and the architecture.
     pub(super) argument_read: bool,
+    /// How many instructions ran.
+    pub(super) steps: usize,
 }
 
 /// A call of the native architecture.
@@ -58,8 +60,9 @@ pub(super) fn check(program: &[Instruction]) {
 pub(super) fn run(program: &[Instruction], call: &Call) -> Outcome {
     let mut accumulator = 0;
     let mut argument_read = false;
-    let mut at = 0;
+    let (mut at, mut steps) = (0, 0);
     loop {
+        steps += 1;
         let Instruction { code, jt, jf, k } = program[at];
         let branch = |holds: bool| usize::from(if holds { jt } else { jf });
         at += 1;
@@ -78,6 +81,7 @@ pub(super) fn run(program: &[Instruction], call: &Call) -> Outcome {
                 return Outcome {
                     action,
                     argument_read,
+                    steps,
                 };
             }
             other => panic!("opcode {other:#x}"),
