@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Floor {
     /// The workload with no wall: for what the row needs the kernel charges nothing.
     Bare,
-    /// A filter of one instruction: `floor-filter`.
+    /// A filter of one instruction, and mounts where the policy takes some: `floor-filter`.
     Filter,
     /// The namespaces of a domain with one mount, and waiting for the program: `floor-start`.
     Start,
@@ -37,7 +37,9 @@ impl fmt::Display for Floor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Bare => "bare; the kernel charges nothing for what this row needs",
-            Self::Filter => "the program behind a system-call filter of one instruction",
+            Self::Filter => {
+                "the program behind a system-call filter of one instruction, with the mounts that its policy takes"
+            }
             Self::Start => {
                 "a launcher in C: the same namespaces, one mount, the program; parked, all but the program made ahead"
             }
