@@ -416,12 +416,13 @@ impl Operations {
         Ok(prepared)
     }
 
-    /// The first wall's floor is that of all others: a second one's has a name of its own.
+    /// The floor that a subject is compared with: that of the first wall, but for another wall, which has one of its own.
     fn floor_of(&self, subject: &str) -> Contender {
-        let second = self.walls.iter().skip(1);
-        let second = second.clone().find(|wall| wall.subject == subject);
-        let name = second.map_or(FLOOR.to_owned(), |wall| format!("{FLOOR}, {}", wall.title));
-        Contender::new(self.name, &name)
+        let mut others = self.walls.iter().skip(1);
+        match others.find(|wall| wall.subject == subject) {
+            Some(wall) => Contender::new(self.name, &format!("{FLOOR}, {}", wall.title)),
+            None => Contender::new(self.name, FLOOR),
+        }
     }
 
     fn schedule(&self) -> Schedule {

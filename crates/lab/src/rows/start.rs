@@ -41,7 +41,7 @@ const MODULE: &str = "WebAssembly true";
 const COLD: &str = "palisade run, cold";
 const WASMTIME: &str = "wasmtime";
 const BUBBLEWRAP: &str = "bubblewrap";
-const SAME_VIEW: &str = "bubblewrap, same view";
+const SAME_VIEW: &str = SameView::NAME;
 const REPORTING: &str = "palisade run --report";
 const LIBRARY: [(&str, Readiness); 4] = [
     ("library, cold", Readiness::Cold),

@@ -102,6 +102,9 @@ pub(crate) struct SameView {
 }
 
 impl SameView {
+    /// Its name in tables.
+    pub(crate) const NAME: &str = "bubblewrap, same view";
+
     /// By what this palisade says that it does.
     ///
     /// # Errors
@@ -159,7 +162,7 @@ fn view_of(steps: &[Value]) -> Vec<OsString> {
 
 impl Subject for SameView {
     fn name(&self) -> &'static str {
-        "bubblewrap, same view"
+        Self::NAME
     }
 
     fn command_line(
