@@ -14,10 +14,10 @@ SHELL := /bin/bash
 host = $(shell rustc -vV | sed -n 's/^host: //p')
 built = $${CARGO_TARGET_DIR:-target}/$(host)
 
-# Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
+# By tools/release, which has the compiler know the ways that the programs take. Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
 # The compiler has a profile of its own, and so a folder: Cargo.toml says why.
 define build
-cargo build --release --locked --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --package palisade-oci --bins && \
+tools/release --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --package palisade-oci --bins && \
 	cargo build --profile compiler --locked --package palisade-compiler && \
 	install "$(built)/compiler/palisade-compiler" "$(built)/release/" && \
 	tools/no-compiler "$(built)/release" && \
@@ -75,7 +75,7 @@ container-attacks: ## The attack suite against containers by podman: palisade-oc
 	@tools/container-attacks "$(built)/release/palisade-oci" "$${CARGO_TARGET_DIR:-target}/container-attacks"
 
 command: ## Build the command alone: it runs programs, and neither WebAssembly nor a server
-	@cargo build --release --locked --package palisade-cli --bins
+	@tools/release --package palisade-cli --bins
 	@$(call settle,palisade)
 	@echo "$(built)/release/palisade"
 
@@ -85,7 +85,7 @@ build: ## Build palisade for use: its path is printed, and its helpers lie besid
 
 lab: ## The same, and the programs that some rows of `palisade bench` take
 	@$(build)
-	@cargo build --release --locked --package palisade-lab-calls --package palisade-lab-load
+	@tools/release --package palisade-lab-calls --package palisade-lab-load
 	@echo "$(built)/release/palisade"
 
 lint: ## Check form: rustfmt, clippy and rustdoc, warnings denied
@@ -101,5 +101,5 @@ vm: ## Run palisade with an older kernel, in a virtual machine
 	@tools/vm-test $(RELEASE)
 
 k8s: ## A Kubernetes of one node in a virtual machine, with pods behind palisade-oci: it takes Go and an hour
-	@cargo build --release --locked --package palisade-oci --bins
+	@tools/release --package palisade-oci --bins
 	@tools/k8s "$(built)/release/palisade-oci"

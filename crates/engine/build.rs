@@ -4,6 +4,6 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!(
-        "cargo::rustc-link-arg-bin=palisade-worker=-Wl,--image-base=0x100000,--section-start=.palisade.open_how=0x110000"
+        "cargo::rustc-link-arg-bin=palisade-worker=-Wl,--image-base=0x100000,--section-start=.palisade.open_how=0x120000"
     );
 }

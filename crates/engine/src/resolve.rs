@@ -1,8 +1,8 @@
 //! Paths of a guest, each resolved by the kernel below one open folder.
 //!
-//! Two rules. What follows links or names folders on the way is openat2(2) with `RESOLVE_BENEATH`: no
-//! component, not even in the middle of somebody else's rename, leads out of the folder. What works on a
-//! name itself (rename, link, unlink, …) gets the open parent and one last component, which those calls
+//! Two rules. What follows links or names folders on the way is openat2(2): no component, not even in the middle of
+//! somebody else's rename, leads out of the folder. Without `..` and without links there is no way but down; where the kernel
+//! meets a link, and where the path has a `..`, it is asked with `RESOLVE_BENEATH`. What works on a name itself (rename, link, unlink, …) gets the open parent and one last component, which those calls
 //! never follow; its trailing slashes are left for the kernel to judge.
 //!
 //! A filter that cannot look at openat2's flags refuses the call as a whole (ENOSYS). Then
@@ -10,7 +10,7 @@
 
 mod walk;
 
-use crate::sys::open_how;
+use crate::sys::open_how::{self, Resolve};
 use rustix::{
     fs::{AtFlags, OFlags},
     io::Errno as Kernel,
@@ -143,15 +143,29 @@ impl Resolver {
     }
 }
 
+/// Opens a path below a folder: no component of it leads out.
 fn open_beneath(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Kernel> {
+    if only_descends(path) {
+        match open_how::open(folder, path, flags, Resolve::NoLinks) {
+            Err(Kernel::LOOP) => {}
+            result => return result,
+        }
+    }
+    let open = || open_how::open(folder, path, flags, Resolve::Beneath);
     for _ in 1..TRIES {
-        match open_how::open_beneath(folder, path, flags) {
+        match open() {
             // "..", while something was renamed: the kernel cannot tell and lets us ask again.
             Err(Kernel::AGAIN) => {}
             result => return result,
         }
     }
-    open_how::open_beneath(folder, path, flags)
+    open()
+}
+
+/// Whether a path leads nowhere but down, as long as there are no links. A name with two dots in it may be taken for one that
+/// leads up.
+fn only_descends(path: &[u8]) -> bool {
+    !path.starts_with(b"/") && !path.windows(2).any(|two| two == b"..")
 }
 
 /// A path without its last component, and that with the slashes behind it.

@@ -1,13 +1,13 @@
-//! The same calls by Wasmtime alone: what the library's cannot be less than.
+//! The same calls, and those of a request, by Wasmtime alone: what the library's cannot be less than.
 
-use crate::{lines, module};
-use anyhow::anyhow;
+use crate::{lines, module, request};
+use anyhow::{Context, anyhow};
 use palisade_compiler::settings;
 use palisade_engine::guest::Isolation;
 use std::hint::black_box;
 use wasmtime::{
-    Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, PoolingAllocationConfig,
-    Store, TypedFunc, WasmParams,
+    Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport,
+    PoolingAllocationConfig, Store, TypedFunc, WasmParams, WasmResults,
 };
 
 /// With the settings of plugins and a pool for their instances, and no limit of time, of memory or of anything.
@@ -15,14 +15,17 @@ pub(crate) fn calls(isolation: Isolation) -> anyhow::Result<String> {
     all_calls(&module()?, isolation).map_err(|error| anyhow!("{error:?}"))
 }
 
-fn all_calls(module: &[u8], isolation: Isolation) -> wasmtime::Result<String> {
+fn link(module: &[u8]) -> wasmtime::Result<InstancePre<()>> {
     let mut config = settings::with_images(settings::filter());
     let pool = PoolingAllocationConfig::default();
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     let engine = Engine::new(&config)?;
-    let module = Module::new(&engine, module)?;
+    Linker::new(&engine).instantiate_pre(&Module::new(&engine, module)?)
+}
+
+fn all_calls(module: &[u8], isolation: Isolation) -> wasmtime::Result<String> {
     let guest = Guest {
-        start: Linker::new(&engine).instantiate_pre(&module)?,
+        start: link(module)?,
         isolation,
     };
     let lines = [
@@ -73,5 +76,117 @@ impl Guest {
         let instance = self.start.instantiate(&mut store)?;
         let function = instance.get_typed_func(&mut store, name)?;
         Ok((store, function))
+    }
+}
+
+/// The calls that a proxy-wasm filter has of a request which is answered by a head, and nothing else: no exchange, no limit.
+pub(crate) fn requests(filter: &[u8], isolation: Isolation) -> anyhow::Result<String> {
+    let plugin = Plugin::link(filter)?;
+    let mut started = plugin.start()?;
+    request::lines(|| {
+        if isolation == Isolation::Fresh {
+            started = plugin.start()?;
+        }
+        started.pass().map_err(|error| anyhow!("{error:?}"))
+    })
+}
+
+const ROOT: i32 = 1;
+const STREAM: i32 = 2;
+
+struct Plugin {
+    start: InstancePre<()>,
+    callbacks: [ModuleExport; CALLBACKS.len()],
+}
+
+const CALLBACKS: [&str; 8] = [
+    "proxy_on_context_create",
+    "proxy_on_vm_start",
+    "proxy_on_configure",
+    "proxy_on_request_headers",
+    "proxy_on_response_headers",
+    "proxy_on_done",
+    "proxy_on_log",
+    "proxy_on_delete",
+];
+
+struct Started {
+    store: Store<()>,
+    create: TypedFunc<(i32, i32), ()>,
+    heads: [TypedFunc<(i32, i32, i32), i32>; 2],
+    done: TypedFunc<i32, i32>,
+    ends: [TypedFunc<i32, ()>; 2],
+}
+
+impl Plugin {
+    fn link(filter: &[u8]) -> anyhow::Result<Self> {
+        let start = link(filter).map_err(|error| anyhow!("{error:?}"))?;
+        let mut callbacks = Vec::with_capacity(CALLBACKS.len());
+        for name in CALLBACKS {
+            let export = start.module().get_export_index(name);
+            callbacks.push(export.with_context(|| format!("guest: it exports no {name}"))?);
+        }
+        let callbacks = callbacks.try_into().ok().context("each is one")?;
+        Ok(Self { start, callbacks })
+    }
+
+    fn start(&self) -> anyhow::Result<Started> {
+        self.instance().map_err(|error| anyhow!("{error:?}"))
+    }
+
+    fn instance(&self) -> wasmtime::Result<Started> {
+        let mut store = Store::new(self.start.module().engine(), ());
+        store.set_epoch_deadline(u64::MAX / 2);
+        let instance = self.start.instantiate(&mut store)?;
+        let [create, vm, configure, request, response, done, log, delete] = &self.callbacks;
+        let create = callback(&instance, &mut store, create)?;
+        let begins: [TypedFunc<(i32, i32), i32>; 2] = [
+            callback(&instance, &mut store, vm)?,
+            callback(&instance, &mut store, configure)?,
+        ];
+        create.call(&mut store, (ROOT, 0))?;
+        for begin in begins {
+            begin.call(&mut store, (ROOT, 0))?;
+        }
+        Ok(Started {
+            create,
+            heads: [
+                callback(&instance, &mut store, request)?,
+                callback(&instance, &mut store, response)?,
+            ],
+            done: callback(&instance, &mut store, done)?,
+            ends: [
+                callback(&instance, &mut store, log)?,
+                callback(&instance, &mut store, delete)?,
+            ],
+            store,
+        })
+    }
+}
+
+fn callback<P: WasmParams, R: WasmResults>(
+    instance: &wasmtime::Instance,
+    store: &mut Store<()>,
+    export: &ModuleExport,
+) -> wasmtime::Result<TypedFunc<P, R>> {
+    let found = instance.get_module_export(&mut *store, export);
+    let function = found.and_then(wasmtime::Extern::into_func);
+    function
+        .ok_or_else(|| wasmtime::Error::msg("it is no function"))?
+        .typed(store)
+}
+
+impl Started {
+    fn pass(&mut self) -> wasmtime::Result<()> {
+        let store = &mut self.store;
+        self.create.call(&mut *store, black_box((STREAM, ROOT)))?;
+        for head in &self.heads {
+            head.call(&mut *store, black_box((STREAM, 3, 1)))?;
+        }
+        self.done.call(&mut *store, black_box(STREAM))?;
+        for end in &self.ends {
+            end.call(&mut *store, black_box(STREAM))?;
+        }
+        Ok(())
     }
 }

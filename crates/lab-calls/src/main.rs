@@ -4,7 +4,7 @@
 //! ```text
 //! palisade-lab-calls native|kept|timed|fresh|engine|engine-fresh
 //! palisade-lab-calls bare-request
-//! palisade-lab-calls kept-request|fresh-request FILTER
+//! palisade-lab-calls kept-request|fresh-request|engine-request|engine-fresh-request FILTER
 //! palisade-lab-calls link FILTER
 //! palisade-lab-calls pictures MODULE BATCHES
 //! palisade-lab-calls component MODULE INTERFACES INTO
@@ -21,7 +21,7 @@
 //! ```
 //!
 //! Each call is timed alone, so the clock is in every figure, in that of the native one too. So it is with requests,
-//! which a proxy-wasm filter sees or nobody does: `request-mean` and `request-fastest`. `component` measures nothing:
+//! which a proxy-wasm filter sees or nobody does, or whose calls the engine alone makes: `request-mean` and `request-fastest`. `component` measures nothing:
 //! it makes one.
 
 mod component;
@@ -67,6 +67,8 @@ fn run() -> anyhow::Result<String> {
         ["bare-request"] => request::bare_requests(),
         ["kept-request", filter] => request::filtered_requests(&read(filter)?, Isolation::Kept),
         ["fresh-request", filter] => request::filtered_requests(&read(filter)?, Isolation::Fresh),
+        ["engine-request", filter] => engine::requests(&read(filter)?, Isolation::Kept),
+        ["engine-fresh-request", filter] => engine::requests(&read(filter)?, Isolation::Fresh),
         ["link", filter] => link::steps(&read(filter)?),
         ["pictures", module, batches] => {
             let batches = batches.parse().context("BATCHES is no number")?;
@@ -76,7 +78,7 @@ fn run() -> anyhow::Result<String> {
         _ => bail!(
             "usage: palisade-lab-calls native|kept|timed|fresh|engine|engine-fresh
        palisade-lab-calls bare-request
-       palisade-lab-calls kept-request|fresh-request FILTER
+       palisade-lab-calls kept-request|fresh-request|engine-request|engine-fresh-request FILTER
        palisade-lab-calls link FILTER
        palisade-lab-calls pictures MODULE BATCHES
        palisade-lab-calls component MODULE INTERFACES INTO"

@@ -91,7 +91,8 @@ fn pass(instance: &mut Instance, exchange: Box<Exchange>) -> anyhow::Result<Opti
     Ok(instance.close(stream)?)
 }
 
-fn lines(mut request: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<String> {
+/// Both lines of requests.
+pub(crate) fn lines(mut request: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<String> {
     let mut times_ns = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
         let began = Instant::now();
@@ -111,6 +112,7 @@ fn lines(mut request: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine;
 
     fn module(text: &str) -> Vec<u8> {
         wat::parse_str(text).unwrap()
@@ -123,6 +125,8 @@ mod tests {
             bare_requests().unwrap(),
             filtered_requests(&null, Isolation::Kept).unwrap(),
             filtered_requests(&null, Isolation::Fresh).unwrap(),
+            engine::requests(&null, Isolation::Kept).unwrap(),
+            engine::requests(&null, Isolation::Fresh).unwrap(),
         ] {
             let words: Vec<_> = said.split_whitespace().collect();
             assert_eq!([words[0], words[2]], ["request-mean", "request-fastest"]);

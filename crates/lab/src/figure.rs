@@ -79,6 +79,8 @@ pub enum Target {
 pub enum Verdict {
     /// The whole interval is within it.
     Pass,
+    /// The interval holds it and lies within a hundredth of it: on which side it is nobody would feel.
+    Even,
     /// The interval holds it: more rounds or a quieter machine would tell.
     Unsure,
     /// It is not reached, and the row's floor does not reach it: the floor's whole interval is beyond it.
@@ -116,7 +118,9 @@ impl Figure {
                 let (ratio, over) = (ratio?, difference?);
                 let is_within = ratio.high <= most || over.high <= most_over;
                 let is_beyond = ratio.low > most && over.low > most_over;
-                Some(Verdict::of(is_within, is_beyond, series.len()))
+                let floor = estimate_median(baseline?).value;
+                let is_even = is_even(&ratio, most.max(1.0 + most_over / floor));
+                Some(Verdict::of([is_within, is_even, is_beyond], series.len()))
             }
             _ => {
                 let judged = target.judged(series, ratio, difference)?;
@@ -344,7 +348,7 @@ impl Target {
 
     /// Whether an estimate of so many rounds reaches it.
     fn verdict(self, estimate: &Estimate, rounds: usize) -> Verdict {
-        let (is_within, is_beyond) = match self {
+        let (target, is_within, is_beyond) = match self {
             Self::AtMost(most)
             | Self::AtMostOverBare(most)
             | Self::AtMostTimesBare(most)
@@ -353,23 +357,42 @@ impl Target {
             | Self::AtMostOverOther(most)
             | Self::AtMostTimesOther(most)
             | Self::AtMostTimesFloor(most)
-            | Self::AtMostTimesFloorOrOver(most, _) => (estimate.high <= most, estimate.low > most),
+            | Self::AtMostTimesFloorOrOver(most, _) => {
+                (most, estimate.high <= most, estimate.low > most)
+            }
             Self::AtLeastTimesBare(least)
             | Self::AtLeastTimesBridged(least)
-            | Self::AtLeastTimesOther(least) => (estimate.low >= least, estimate.high < least),
+            | Self::AtLeastTimesOther(least) => {
+                (least, estimate.low >= least, estimate.high < least)
+            }
         };
-        Verdict::of(is_within, is_beyond, rounds)
+        let is_even = is_even(estimate, target);
+        Verdict::of([is_within, is_even, is_beyond], rounds)
     }
+}
+
+/// Whether the whole interval lies within a hundredth of a target.
+fn is_even(estimate: &Estimate, target: f64) -> bool {
+    const SHARE: f64 = 0.01;
+    let room = target.abs() * SHARE;
+    estimate.low >= target - room && estimate.high <= target + room
 }
 
 impl Verdict {
     /// All of them, from good to bad.
-    pub const ALL: [Self; 4] = [Self::Pass, Self::Unsure, Self::BelowFloor, Self::Short];
+    pub const ALL: [Self; 5] = [
+        Self::Pass,
+        Self::Even,
+        Self::Unsure,
+        Self::BelowFloor,
+        Self::Short,
+    ];
 
     /// In a cell: one word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Pass => "pass",
+            Self::Even => "even",
             Self::Unsure => "unsure",
             Self::BelowFloor => "floor",
             Self::Short => "short",
@@ -380,7 +403,7 @@ impl Verdict {
     /// nobody who does not reach it.
     fn beside(self, floor: Self) -> Self {
         match (self, floor) {
-            (Self::Pass, _) | (_, Self::Pass) => self,
+            (Self::Pass | Self::Even, _) | (_, Self::Pass | Self::Even) => self,
             (_, Self::Short) => Self::BelowFloor,
             (_, Self::Unsure | Self::BelowFloor) => Self::Unsure,
         }
@@ -388,7 +411,7 @@ impl Verdict {
 
     /// Of so few rounds that chance alone may put all of them on one side, nothing can be said: an
     /// interval cannot be wider than what was seen.
-    fn of(is_within: bool, is_beyond: bool, rounds: usize) -> Self {
+    fn of([is_within, is_even, is_beyond]: [bool; 3], rounds: usize) -> Self {
         const FEWEST_ROUNDS: usize = 4;
         if rounds < FEWEST_ROUNDS {
             Self::Unsure
@@ -396,6 +419,8 @@ impl Verdict {
             Self::Pass
         } else if is_beyond {
             Self::Short
+        } else if is_even {
+            Self::Even
         } else {
             Self::Unsure
         }
@@ -543,6 +568,28 @@ mod tests {
         assert_eq!(
             verdict(&[400.0; 5], &ours, Target::AtMost(700.0)),
             Some(Verdict::Unsure)
+        );
+    }
+
+    #[test]
+    fn what_lies_within_a_hundredth_of_its_target_is_even() {
+        let around = |wide: f64| [-wide, wide, -wide, wide, 0.0].map(|more| 700.0 + more);
+        let of = |wide| verdict(&[400.0; 5], &around(wide), Target::AtMost(700.0));
+        assert_eq!(
+            [of(6.9), of(7.1)],
+            [Verdict::Even, Verdict::Unsure].map(Some)
+        );
+        // Of two bounds the larger one counts: 5 ns are a tenth of these.
+        let to_floor = |wide: f64| {
+            let ours = [-wide, wide, -wide, wide, 0.0].map(|more| 55.0 + more);
+            let (samples, [floor, ours]) = Samples::of_two("palisade", &[50.0; 5], &ours);
+            let target = Some(Target::AtMostTimesFloorOrOver(1.02, 5.0));
+            let measure = ("wall", Unit::Nanoseconds);
+            Figure::to_floor(&samples, &ours, &floor, measure, target).verdict
+        };
+        assert_eq!(
+            [to_floor(0.5), to_floor(0.6)],
+            [Verdict::Even, Verdict::Unsure].map(Some)
         );
     }
 

@@ -65,19 +65,24 @@ fn headline(run: &KeptRun) -> String {
         let rows = run.rows.iter();
         rows.map(|row| row.outcome.count(verdict)).sum::<usize>()
     };
-    let [reached, uncertain, below, missed] = Verdict::ALL.map(count);
-    let targets = reached + uncertain + below + missed;
+    let [reached, even, uncertain, below, missed] = Verdict::ALL.map(count);
+    let targets = reached + even + uncertain + below + missed;
     if targets == 0 {
         return "No targets are set for it.".to_owned();
     }
     let is = |count: usize| if count == 1 { "is" } else { "are" };
+    let even = match even {
+        0 => String::new(),
+        1 => ", 1 is met within a hundredth".to_owned(),
+        even => format!(", {even} are met within a hundredth"),
+    };
     let below = match below {
         0 => String::new(),
         1 => ", 1 lies below the floor".to_owned(),
         below => format!(", {below} lie below the floor"),
     };
     format!(
-        "Of {targets} {} {reached} {} reached, {uncertain} {} uncertain{below} and {missed} {} missed.",
+        "Of {targets} {} {reached} {} reached{even}, {uncertain} {} uncertain{below} and {missed} {} missed.",
         if targets == 1 { "target" } else { "targets" },
         is(reached),
         is(uncertain),
@@ -338,8 +343,8 @@ fn how_a_number_is_made() -> Markup {
             "Contenders take turns, A B B A, so that whatever drifts on the machine drifts for all of them. A figure "
             "is the median of the rounds; a comparison is the ratio of two medians, with an interval that holds the "
             "true ratio in 95 of 100 cases, by bootstrap over whole rounds. Nothing is subtracted and nothing dropped. "
-            "A target passes if the whole interval lies within it, is short if the whole interval lies beyond it, and "
-            "unsure in between. The floor of a row is the least that the kernel charges for what the row needs, measured "
+            "A target passes if the whole interval lies within it, is short if the whole interval lies beyond it, even if "
+            "the whole interval lies within a hundredth of it, and unsure otherwise. The floor of a row is the least that the kernel charges for what the row needs, measured "
             "beside it; a target that is not reached and that the floor does not reach lies below the floor. Published figures were taken on other machines: they say how large an effect was, no "
             "more."
         }

@@ -26,6 +26,16 @@ fn a_plain_name_has_one_component_and_stays() {
     }
 }
 
+#[test]
+fn a_path_that_only_descends_is_not_absolute_and_has_no_dots() {
+    for path in ["a", "a/b//c/", ".", "./a", ""] {
+        assert!(only_descends(path.as_bytes()), "{path}");
+    }
+    for path in ["..", "a/..", "../a", "a/../b", "/", "/a", "a..b"] {
+        assert!(!only_descends(path.as_bytes()), "{path}");
+    }
+}
+
 /// Names that each folder of the fixture may have, and some that none has.
 const NAMES: [&str; 14] = [
     "d", "e", "f", "to-d", "to-f", "up", "out", "absolute", "round", "winding", "dangling", ".",

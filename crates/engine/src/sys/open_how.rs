@@ -1,4 +1,4 @@
-//! openat2(2) below a folder, with structures that are constants of this program's own file.
+//! openat2(2) from a folder on, with structures that are constants of this program's own file.
 //!
 //! Where the process wall guards the modes of new files, its filter takes no other ones: it tells by the
 //! address what a structure says ([`palisade_wasm::open_how`]). The worker is linked so that they lie there.
@@ -36,7 +36,26 @@ const FLAGS: [i32; 9] = [
 ];
 /// Reading, writing, both, or looking only.
 const ACCESSES: [i32; 4] = [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR, libc::O_PATH];
-const COUNT: usize = ACCESSES.len() << FLAGS.len();
+const COUNT: usize = ACCESSES.len() << (FLAGS.len() + 1);
+
+/// What keeps a path below its folder. The last bit of a structure's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resolve {
+    /// The kernel sees to it, whatever the path says. It looks for the folder above what it has found, which is a tenth of an
+    /// open.
+    Beneath,
+    /// There is no link on the way (`ELOOP` where there is). That is enough for a path without `..` that is not absolute.
+    NoLinks,
+}
+
+impl Resolve {
+    const fn flags(self) -> u64 {
+        match self {
+            Self::Beneath => libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
+            Self::NoLinks => libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS,
+        }
+    }
+}
 
 #[unsafe(link_section = ".palisade.open_how")]
 static STRUCTURES: [OpenHow; COUNT] = structures();
@@ -57,6 +76,10 @@ const fn structures() -> [OpenHow; COUNT] {
 }
 
 const fn structure(number: usize) -> OpenHow {
+    let resolve = match number < COUNT / 2 {
+        true => Resolve::Beneath,
+        false => Resolve::NoLinks,
+    };
     let access = ACCESSES[number % ACCESSES.len()];
     // To look only, openat2(2) takes no flag that is about opening.
     let mut flags = access | libc::O_CLOEXEC;
@@ -74,37 +97,41 @@ const fn structure(number: usize) -> OpenHow {
         flags: flags as u64,
         // It must be zero where nothing is made.
         mode: if flags & libc::O_CREAT == 0 { 0 } else { MODE },
-        resolve: libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
+        resolve: resolve.flags(),
     }
 }
 
-fn number_of(flags: OFlags) -> usize {
+fn number_of(flags: OFlags, resolve: Resolve) -> usize {
     let flags = flags.bits() as i32;
     let access = match flags & libc::O_PATH {
         0 => flags & libc::O_ACCMODE,
         _ => 3,
     };
+    let first = match resolve {
+        Resolve::Beneath => 0,
+        Resolve::NoLinks => COUNT / 2,
+    };
     FLAGS
         .iter()
         .enumerate()
         .filter(|(_, flag)| flags & **flag != 0)
-        .fold(access as usize, |number, (bit, _)| {
+        .fold(first + access as usize, |number, (bit, _)| {
             number + (ACCESSES.len() << bit)
         })
 }
 
-/// Opens a path below a folder: no component of it leads out. Closed on execve(2), never a controlling
-/// terminal; a new file has [`MODE`].
+/// Opens a path from a folder on. Closed on execve(2), never a controlling terminal; a new file has [`MODE`].
 ///
 /// # Errors
 ///
-/// What the kernel says. `EAGAIN` asks to be asked again: something was renamed in the middle.
-pub(crate) fn open_beneath(
+/// What the kernel says. With [`Resolve::Beneath`] `EAGAIN` asks to be asked again: something was renamed in the middle.
+pub(crate) fn open(
     folder: BorrowedFd<'_>,
     path: &[u8],
     flags: OFlags,
+    resolve: Resolve,
 ) -> Result<OwnedFd, Errno> {
-    let how = &STRUCTURES[number_of(flags)];
+    let how = &STRUCTURES[number_of(flags, resolve)];
     let wanted = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
     if how.flags & !u64::from(wanted.bits()) != 0 || u64::from(flags.bits()) & !how.flags != 0 {
         return Err(Errno::INVAL);
@@ -137,7 +164,12 @@ mod tests {
         for number in 0..COUNT {
             let how = structure(number);
             let flags = OFlags::from_bits_retain(how.flags as u32);
-            assert_eq!(number_of(flags), number);
+            let (resolve, bits) = match number < COUNT / 2 {
+                true => (Resolve::Beneath, 0x0a),
+                false => (Resolve::NoLinks, 0x06),
+            };
+            assert_eq!(how.resolve, bits);
+            assert_eq!(number_of(flags, resolve), number);
             assert_eq!(
                 how.mode,
                 if flags.contains(OFlags::CREATE) {
@@ -146,7 +178,6 @@ mod tests {
                     0
                 }
             );
-            assert_eq!(how.resolve, 0x0a);
             assert!(flags.contains(OFlags::CLOEXEC));
         }
     }
@@ -154,7 +185,7 @@ mod tests {
     #[test]
     fn a_flag_without_a_structure_is_refused() {
         let here = rustix::fs::CWD;
-        let open = |flags| open_beneath(here, b".", flags).map(drop);
+        let open = |flags| open(here, b".", flags, Resolve::Beneath).map(drop);
         assert_eq!(open(OFlags::RDONLY | OFlags::DIRECTORY), Ok(()));
         assert_eq!(open(OFlags::PATH | OFlags::NOFOLLOW), Ok(()));
         assert_eq!(open(OFlags::TMPFILE | OFlags::WRONLY), Err(Errno::INVAL));

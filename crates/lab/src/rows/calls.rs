@@ -89,6 +89,28 @@ const FLOORS: [(Lane, &str); 2] = [
     ),
 ];
 
+/// The calls of a request by the engine alone, and whose floor they are.
+const FILTER_FLOORS: [(Lane, &str); 2] = [
+    (
+        Lane {
+            subject: FLOOR,
+            argument: "engine-request",
+            title: "kept",
+            most_ns: None,
+        },
+        "library, kept filter",
+    ),
+    (
+        Lane {
+            subject: "floor, fresh",
+            argument: "engine-fresh-request",
+            title: "fresh",
+            most_ns: None,
+        },
+        "library, fresh filter",
+    ),
+];
+
 /// The filters of requests, as lanes are.
 const FILTERS: [Lane; 2] = [
     Lane {
@@ -130,7 +152,10 @@ impl Method for Calls {
         prepared.workloads.add_filters()?;
         let filter = prepared.workloads.folder().join("null.wasm");
         let bare: Vec<OsString> = vec![program.clone().into(), "bare-request".into()];
-        let filters = FILTERS.iter().map(|lane| {
+        let lanes = FILTERS
+            .iter()
+            .chain(FILTER_FLOORS.iter().map(|(lane, _)| lane));
+        let filters = lanes.map(|lane| {
             let line: [OsString; 3] = [
                 program.clone().into(),
                 lane.argument.into(),
@@ -148,18 +173,27 @@ impl Method for Calls {
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
         let contenders = samples.contenders().iter();
-        let to_floor = FLOORS
+        let of_calls = FLOORS
             .iter()
-            .filter_map(|(floor, subject)| to_floor(samples, subject, floor));
+            .filter_map(|(floor, subject)| call_to_floor(samples, subject, floor));
+        let of_requests = FILTER_FLOORS
+            .iter()
+            .filter_map(|(floor, subject)| request_to_floor(samples, subject, floor));
+        let to_floor = of_calls.chain(of_requests);
         let figures: Vec<Figure> = contenders
             .flat_map(|contender| figures_of(samples, contender))
             .chain(to_floor)
             .collect();
         let title = "ns of a native call, on average and of the fastest tenth, and how many more of a guest's:";
         let mut tables = vec![(title.to_owned(), table(&figures))];
-        if figures.iter().any(Figure::is_to_floor) {
+        let has_floor = |workload: &str| {
+            let is_it = |one: &Figure| one.is_to_floor() && one.contender.workload == workload;
+            figures.iter().any(is_it)
+        };
+        if has_floor(WORKLOAD) {
             let title = "ns more than a native call of one without arguments, by the engine alone and by the library:";
-            tables.push((title.to_owned(), floor_table(&figures)));
+            let table = floor_table(&figures, (WORKLOAD, &mean(0)), &FLOORS);
+            tables.push((title.to_owned(), table));
         }
         if figures
             .iter()
@@ -167,6 +201,11 @@ impl Method for Calls {
         {
             let title = "ns of a whole request that no filter sees, and how many more through a null filter:";
             tables.push((title.to_owned(), request_table(&figures)));
+        }
+        if has_floor(REQUEST) {
+            let title = "ns more than nothing of the calls of such a request by the engine alone, and of the whole of it:";
+            let table = floor_table(&figures, (REQUEST, REQUEST_MEAN), &FILTER_FLOORS);
+            tables.push((title.to_owned(), table));
         }
         (figures, tables)
     }
@@ -242,11 +281,24 @@ fn figures_of(samples: &Samples, contender: &Contender) -> Vec<Figure> {
 }
 
 /// A guest's call without arguments beside the engine's. Their number changes what both take by a ns or two.
-fn to_floor(samples: &Samples, subject: &str, floor: &Lane) -> Option<Figure> {
-    let [ours, floor] = [subject, floor.subject].map(|one| Contender::new(WORKLOAD, one));
+fn call_to_floor(samples: &Samples, subject: &str, floor: &Lane) -> Option<Figure> {
+    to_floor(samples, WORKLOAD, (subject, floor.subject), &mean(0))
+}
+
+/// The calls of a request in an exchange, with limits, beside those alone.
+fn request_to_floor(samples: &Samples, subject: &str, floor: &Lane) -> Option<Figure> {
+    to_floor(samples, REQUEST, (subject, floor.subject), REQUEST_MEAN)
+}
+
+fn to_floor(
+    samples: &Samples,
+    workload: &str,
+    (subject, floor): (&str, &str),
+    measure: &str,
+) -> Option<Figure> {
+    let [ours, floor] = [subject, floor].map(|one| Contender::new(workload, one));
     let is_measured = samples.contenders().contains(&floor);
-    let measure = mean(0);
-    let measure = (measure.as_str(), Unit::Nanoseconds);
+    let measure = (measure, Unit::Nanoseconds);
     is_measured.then(|| Figure::to_floor(samples, &ours, &floor, measure, None))
 }
 
@@ -296,14 +348,21 @@ fn request_table(figures: &[Figure]) -> Table {
 }
 
 /// Kept and fresh instances down.
-fn floor_table(figures: &[Figure]) -> Table {
+fn floor_table(
+    figures: &[Figure],
+    (workload, measure): (&str, &str),
+    floors: &[(Lane, &str)],
+) -> Table {
     let mut table = Table::new(["", "engine", "library", "× engine", "95 %"]);
-    for (floor, subject) in &FLOORS {
+    for (floor, subject) in floors {
+        let is_of = |one: &Figure, subject: &str| {
+            one.contender.workload == workload && one.contender.subject == subject
+        };
         let of = |subject: &str| {
-            let is_it = |one: &&Figure| one.contender.subject == subject && one.measure == mean(0);
+            let is_it = |one: &&Figure| is_of(one, subject) && one.measure == measure;
             comparison_cell(figures.iter().find(is_it), true)
         };
-        let is_to_floor = |one: &&Figure| one.is_to_floor() && one.contender.subject == *subject;
+        let is_to_floor = |one: &&Figure| one.is_to_floor() && is_of(one, subject);
         let to_floor = figures.iter().find(is_to_floor);
         table.line([
             floor.title.to_owned(),
@@ -368,7 +427,8 @@ mod tests {
         let contenders = subjects.map(|one| Contender::new(WORKLOAD, one));
         let filters = [BARE]
             .into_iter()
-            .chain(FILTERS.iter().map(|lane| lane.subject));
+            .chain(FILTERS.iter().map(|lane| lane.subject))
+            .chain(FILTER_FLOORS.iter().map(|(lane, _)| lane.subject));
         let requests = filters.map(|one| Contender::new(REQUEST, one));
         let mut samples = Samples::new(contenders.chain(requests).collect());
         for round in 0..10 {
@@ -396,12 +456,12 @@ mod tests {
                 ]
             };
             let calls = [0.0, 25.0, 54.0, 2600.0, 18.0, 1900.0].map(of).into_iter();
-            let requests = [30.0, 270.0, 9400.0].map(request);
+            let requests = [30.0, 270.0, 9400.0, 150.0, 4100.0].map(request);
             samples.push_round(calls.chain(requests).collect());
         }
         let (figures, text) = present_on_terminal(&Calls, &samples);
         insta::assert_snapshot!(text);
-        assert_eq!(figures.len(), 6 * 18 + 3 * 2 + 2);
+        assert_eq!(figures.len(), 6 * 18 + 5 * 2 + 4);
         let judged = figures.iter().filter(|figure| figure.verdict.is_some());
         assert_eq!(judged.count(), 2 * 9 + 2);
     }

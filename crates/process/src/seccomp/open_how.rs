@@ -20,9 +20,9 @@ use super::{
 };
 
 /// Where the structures are.
-pub const AT: u64 = 0x11_0000;
+pub const AT: u64 = 0x12_0000;
 /// How far they reach.
-pub const BYTES: u64 = 0x1_0000;
+pub const BYTES: u64 = 0x2_0000;
 /// From one to the next.
 pub const STRIDE: u64 = 32;
 /// What the kernel is told that each has: `OPEN_HOW_SIZE_VER0`.
@@ -30,11 +30,11 @@ pub const STRIDE: u64 = 32;
 pub const STRUCTURE_BYTES: u64 = 24;
 
 /// Everything below the end of the structures. In two parts, for a test looks at bits.
-const LOW: [(u64, u64); 2] = [(!0xf_ffff, 0), (!0x1_ffff, 0x10_0000)];
+const LOW: [(u64, u64); 2] = [(!0xf_ffff, 0), (!0x3_ffff, 0x10_0000)];
 
 const FIXED: u64 = (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64;
 
-const _: () = assert!(AT + BYTES == 0x12_0000 && AT.is_multiple_of(BYTES));
+const _: () = assert!(AT + BYTES == 0x14_0000 && AT.is_multiple_of(BYTES));
 
 /// What openat2 may be told.
 pub(super) fn openat2(otherwise: super::Action) -> Check {
