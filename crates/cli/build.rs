@@ -5,6 +5,7 @@ use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=layout.ld");
+    println!("cargo::rustc-check-cfg=cfg(counting)");
     let is = |name, value| env::var(name).is_ok_and(|found| found == value);
     let is_shipped = is("PROFILE", "release") && is("TARGET", "x86_64-unknown-linux-gnu");
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();

@@ -336,7 +336,7 @@ pub fn enforcement(is_of_host: bool) -> [Enforcement; 2] {
         row(
             "host-calls",
             "WASI",
-            "the worker's functions: no processes, no threads; paths by openat2(RESOLVE_BENEATH)",
+            "the worker's functions: no processes, no threads; paths by openat2(2) below a folder",
         ),
     ]
 }
