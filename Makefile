@@ -14,10 +14,14 @@ SHELL := /bin/bash
 host = $(shell rustc -vV | sed -n 's/^host: //p')
 built = $${CARGO_TARGET_DIR:-target}/$(host)
 
+# All of them are named even where one program is wanted: a crate has the features then, and its functions the names, that the
+# profile and the layout of a start know.
+packages = --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --package palisade-oci
+
 # By tools/release, which has the compiler know the ways that the programs take. Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
 # The compiler has a profile of its own, and so a folder: Cargo.toml says why.
 define build
-tools/release --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --package palisade-oci --bins && \
+tools/release $(packages) --bins && \
 	cargo build --profile compiler --locked --package palisade-compiler && \
 	install "$(built)/compiler/palisade-compiler" "$(built)/release/" && \
 	tools/no-compiler "$(built)/release" && \
@@ -75,7 +79,7 @@ container-attacks: ## The attack suite against containers by podman: palisade-oc
 	@tools/container-attacks "$(built)/release/palisade-oci" "$${CARGO_TARGET_DIR:-target}/container-attacks"
 
 command: ## Build the command alone: it runs programs, and neither WebAssembly nor a server
-	@tools/release --package palisade-cli --bins
+	@tools/release $(packages) --bin palisade
 	@$(call settle,palisade)
 	@echo "$(built)/release/palisade"
 
@@ -101,5 +105,5 @@ vm: ## Run palisade with an older kernel, in a virtual machine
 	@tools/vm-test $(RELEASE)
 
 k8s: ## A Kubernetes of one node in a virtual machine, with pods behind palisade-oci: it takes Go and an hour
-	@tools/release --package palisade-oci --bins
+	@tools/release $(packages) --bin palisade-oci
 	@tools/k8s "$(built)/release/palisade-oci"

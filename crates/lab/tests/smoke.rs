@@ -343,12 +343,12 @@ fn calls_within_a_process() {
         outcome.figures.iter().partition(|one| one.is_to_floor());
     assert_eq!(
         (outcome.rounds, own.len(), to_floor.len()),
-        (2, 6 * 18 + 3 * 2, 2)
+        (2, 6 * 18 + 5 * 2, 4)
     );
     let is_time = |figure: &&Figure| figure.summary.is_some_and(|it| it.median > 0.0);
     assert!(own.iter().all(is_time), "{outcome}");
     assert!(outcome.pinned_to.is_some());
-    assert_is_read_again(&outcome, 6 + 3);
+    assert_is_read_again(&outcome, 6 + 5);
 }
 
 /// Pictures in a guest, beside the same natively.
