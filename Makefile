@@ -14,11 +14,10 @@ SHELL := /bin/bash
 host = $(shell rustc -vV | sed -n 's/^host: //p')
 built = $${CARGO_TARGET_DIR:-target}/$(host)
 
-# All of them are named even where one program is wanted: a crate has the features then, and its functions the names, that the
-# profile and the layout of a start know.
-packages = --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --package palisade-oci
+packages = $(shell tools/packages)
 
-# By tools/release, which has the compiler know the ways that the programs take. Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
+# By tools/release, which has the compiler know the ways that the programs take. Two calls: in one, palisade-worker and
+# palisade-host would be linked with the compiler too, and start 40 µs later.
 # The compiler has a profile of its own, and so a folder: Cargo.toml says why.
 define build
 tools/release $(packages) --bins && \

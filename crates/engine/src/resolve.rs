@@ -2,8 +2,9 @@
 //!
 //! Two rules. What follows links or names folders on the way is openat2(2): no component, not even in the middle of
 //! somebody else's rename, leads out of the folder. Without `..` and without links there is no way but down; where the kernel
-//! meets a link, and where the path has a `..`, it is asked with `RESOLVE_BENEATH`. What works on a name itself (rename, link, unlink, …) gets the open parent and one last component, which those calls
-//! never follow; its trailing slashes are left for the kernel to judge.
+//! meets a link, and where the path has a `..`, it is asked with `RESOLVE_BENEATH`. (A folder that somebody moves away while a
+//! path goes through it is as one that the guest had opened before.) What works on a name itself (rename, link, unlink, …) gets
+//! the open parent and one last component, which those calls never follow; its trailing slashes are left for the kernel to judge.
 //!
 //! A filter that cannot look at openat2's flags refuses the call as a whole (ENOSYS). Then
 //! [`walk`] does the same by one openat(2) for each component.

@@ -6,7 +6,7 @@ use palisade_compiler::settings;
 use palisade_engine::guest::Isolation;
 use std::hint::black_box;
 use wasmtime::{
-    Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport,
+    Engine, Instance, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport,
     PoolingAllocationConfig, Store, TypedFunc, WasmParams, WasmResults,
 };
 
@@ -21,6 +21,14 @@ fn link(module: &[u8]) -> wasmtime::Result<InstancePre<()>> {
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     let engine = Engine::new(&config)?;
     Linker::new(&engine).instantiate_pre(&Module::new(&engine, module)?)
+}
+
+/// Without a limit of time.
+fn instantiate(start: &InstancePre<()>) -> wasmtime::Result<(Store<()>, Instance)> {
+    let mut store = Store::new(start.module().engine(), ());
+    store.set_epoch_deadline(u64::MAX / 2);
+    let instance = start.instantiate(&mut store)?;
+    Ok((store, instance))
 }
 
 fn all_calls(module: &[u8], isolation: Isolation) -> wasmtime::Result<String> {
@@ -71,9 +79,7 @@ impl Guest {
         &self,
         name: &str,
     ) -> wasmtime::Result<(Store<()>, TypedFunc<P, ()>)> {
-        let mut store = Store::new(self.start.module().engine(), ());
-        store.set_epoch_deadline(u64::MAX / 2);
-        let instance = self.start.instantiate(&mut store)?;
+        let (mut store, instance) = instantiate(&self.start)?;
         let function = instance.get_typed_func(&mut store, name)?;
         Ok((store, function))
     }
@@ -135,9 +141,7 @@ impl Plugin {
     }
 
     fn instance(&self) -> wasmtime::Result<Started> {
-        let mut store = Store::new(self.start.module().engine(), ());
-        store.set_epoch_deadline(u64::MAX / 2);
-        let instance = self.start.instantiate(&mut store)?;
+        let (mut store, instance) = instantiate(&self.start)?;
         let [create, vm, configure, request, response, done, log, delete] = &self.callbacks;
         let create = callback(&instance, &mut store, create)?;
         let begins: [TypedFunc<(i32, i32), i32>; 2] = [
@@ -165,7 +169,7 @@ impl Plugin {
 }
 
 fn callback<P: WasmParams, R: WasmResults>(
-    instance: &wasmtime::Instance,
+    instance: &Instance,
     store: &mut Store<()>,
     export: &ModuleExport,
 ) -> wasmtime::Result<TypedFunc<P, R>> {

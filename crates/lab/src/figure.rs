@@ -118,7 +118,7 @@ impl Figure {
                 let (ratio, over) = (ratio?, difference?);
                 let is_within = ratio.high <= most || over.high <= most_over;
                 let is_beyond = ratio.low > most && over.low > most_over;
-                let floor = estimate_median(baseline?).value;
+                let floor = Summary::of(baseline?).median;
                 let is_even = is_even(&ratio, most.max(1.0 + most_over / floor));
                 Some(Verdict::of([is_within, is_even, is_beyond], series.len()))
             }

@@ -41,8 +41,7 @@ const COUNT: usize = ACCESSES.len() << (FLAGS.len() + 1);
 /// What keeps a path below its folder. The last bit of a structure's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resolve {
-    /// The kernel sees to it, whatever the path says. It looks for the folder above what it has found, which is a tenth of an
-    /// open.
+    /// The kernel sees to it, whatever the path says, and looks in the end for the folder above what it has found.
     Beneath,
     /// There is no link on the way (`ELOOP` where there is). That is enough for a path without `..` that is not absolute.
     NoLinks,
