@@ -6,8 +6,12 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
 };
 
+/// How long what does happen may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 const SECONDS: &str = "1000";
 
 fn idle_domain() -> Domain {
@@ -31,8 +35,16 @@ fn init_keeps_little() {
     const MOST_KIB: u64 = 40;
     // Two, for the keeper has heard of nothing yet when it makes the first.
     let domains = [idle_domain(), idle_domain()];
+    // It gives back what it came through once the guest is on its way, so that nobody waits for that.
+    let began = Instant::now();
     for domain in &domains {
-        let kib = anonymous_kib(domain.id());
+        let kib = loop {
+            let kib = anonymous_kib(domain.id());
+            if kib <= MOST_KIB || began.elapsed() > PATIENCE {
+                break kib;
+            }
+            thread::yield_now();
+        };
         assert!(kib <= MOST_KIB, "{kib} KiB");
     }
 }
