@@ -1,16 +1,22 @@
 /*
- * The floor of connections that somebody else makes: runs a program whose socket(2) and connect(2) this one
- * carries out.
+ * The floor of what somebody else does or sees of a program's calls: runs a program whose socket(2) and connect(2)
+ * this one carries out, or whose files this one is told of.
  *
  *     floor-notify COMMAND [ARGUMENT…]
+ *     floor-notify --names COMMAND [ARGUMENT…]
  *
- * A filter leaves both calls to this program (seccomp_unotify(2)). For socket(2) it makes the socket and puts it
+ * A filter leaves the calls to this program (seccomp_unotify(2)). For socket(2) it makes the socket and puts it
  * into the program with the answer, in one step. For connect(2) it copies the address once, takes the program's
  * socket, makes sure that it was this call it learnt about, and connects. It decides nothing, knows one process
  * with one thread, and waits for each call to be done.
  *
+ * With `--names` those calls are left to it that name a file: it copies each name, makes sure that it was this
+ * call's, and lets the call go on. It follows no name, knows no working directory and writes nothing down; the
+ * program may have as many processes as it likes.
+ *
  * Why it is the least: whoever answers by address has two calls to be woken for, and the address to copy and
- * the socket to get in between. The kernel hands the processor over to this program and back
+ * the socket to get in between; whoever tells which files a program asks for is woken for each of these calls, for
+ * tracing (ptrace(2)) wakes twice. The kernel hands the processor over to this program and back
  * (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`, Linux 6.6), and nothing is asked of it twice: the next call is waited for
  * by receiving it.
  */
@@ -33,6 +39,60 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum {
+	MOST_CALLS = 64,
+	/* As much of a name as is copied at one time, and no more than to the end of its page: most names are shorter. */
+	PART_BYTES = 256,
+	PAGE_BYTES = 4096,
+	MOST_NAME_BYTES = 4096,
+};
+
+/* A call that names files: its number, and a bit for each argument that points to a name. */
+struct naming {
+	int number;
+	unsigned names;
+};
+
+static const struct naming NAMING[] = {
+	{ SYS_open, 1 << 0 },
+	{ SYS_openat, 1 << 1 },
+	{ SYS_openat2, 1 << 1 },
+	{ SYS_creat, 1 << 0 },
+	{ SYS_stat, 1 << 0 },
+	{ SYS_lstat, 1 << 0 },
+	{ SYS_newfstatat, 1 << 1 },
+	{ SYS_statx, 1 << 1 },
+	{ SYS_access, 1 << 0 },
+	{ SYS_faccessat, 1 << 1 },
+	{ SYS_faccessat2, 1 << 1 },
+	{ SYS_readlink, 1 << 0 },
+	{ SYS_readlinkat, 1 << 1 },
+	{ SYS_execve, 1 << 0 },
+	{ SYS_execveat, 1 << 1 },
+	{ SYS_chdir, 1 << 0 },
+	{ SYS_mkdir, 1 << 0 },
+	{ SYS_mkdirat, 1 << 1 },
+	{ SYS_rmdir, 1 << 0 },
+	{ SYS_unlink, 1 << 0 },
+	{ SYS_unlinkat, 1 << 1 },
+	{ SYS_rename, 1 << 0 | 1 << 1 },
+	{ SYS_renameat, 1 << 1 | 1 << 3 },
+	{ SYS_renameat2, 1 << 1 | 1 << 3 },
+	{ SYS_link, 1 << 0 | 1 << 1 },
+	{ SYS_linkat, 1 << 1 | 1 << 3 },
+	{ SYS_symlink, 1 << 1 },
+	{ SYS_symlinkat, 1 << 2 },
+	{ SYS_chmod, 1 << 0 },
+	{ SYS_fchmodat, 1 << 1 },
+	{ SYS_chown, 1 << 0 },
+	{ SYS_lchown, 1 << 0 },
+	{ SYS_fchownat, 1 << 1 },
+	{ SYS_truncate, 1 << 0 },
+	{ SYS_utimensat, 1 << 1 },
+	{ SYS_statfs, 1 << 0 },
+};
+enum { NAMING_CALLS = sizeof NAMING / sizeof NAMING[0] };
+
 /* Headers before Linux 6.6 lack these. */
 #ifndef SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP 1
@@ -53,16 +113,17 @@ static void die(const char *what)
 	_exit(125);
 }
 
-static int load_filter(void)
+/* Leaves the calls of these numbers to whoever listens. */
+static int load_filter(const int *numbers, int count)
 {
-	struct sock_filter notify[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_connect, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { .len = sizeof notify / sizeof notify[0], .filter = notify };
+	struct sock_filter notify[MOST_CALLS + 3];
+	int at = 0;
+	notify[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	for (int call = 0; call < count; call++)
+		notify[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, numbers[call], count - call, 0);
+	notify[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	notify[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+	struct sock_fprog program = { .len = at, .filter = notify };
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		die("no_new_privs");
 	int fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
@@ -72,9 +133,13 @@ static int load_filter(void)
 }
 
 /* Tells the number of its listener, and waits until that was taken: executing closes it. */
-static void begin(char **command, int tells, int hears)
+static void begin(char **command, int tells, int hears, int by_names)
 {
-	int fd = load_filter();
+	int numbers[MOST_CALLS] = { SYS_socket, SYS_connect };
+	int count = by_names ? NAMING_CALLS : 2;
+	for (int call = 0; by_names && call < count; call++)
+		numbers[call] = NAMING[call].number;
+	int fd = load_filter(numbers, count);
 	char byte;
 	if (write(tells, &fd, sizeof fd) != sizeof fd || read(hears, &byte, 1) != 1)
 		die("pipe");
@@ -136,13 +201,50 @@ static int connect_for(const struct seccomp_notif *call)
 	return result;
 }
 
-static void serve(void)
+/* Up to its end, or to where there is nothing. */
+static void copy_name(pid_t thread, uint64_t address)
+{
+	static char name[MOST_NAME_BYTES];
+	size_t length = 0;
+	while (length < sizeof name) {
+		uint64_t from = address + length;
+		size_t wanted = PAGE_BYTES - from % PAGE_BYTES;
+		if (wanted > PART_BYTES)
+			wanted = PART_BYTES;
+		if (wanted > sizeof name - length)
+			wanted = sizeof name - length;
+		struct iovec here = { name + length, wanted };
+		struct iovec there = { (void *)(uintptr_t)from, wanted };
+		if (process_vm_readv(thread, &here, 1, &there, 1, 0) != (ssize_t)wanted)
+			return;
+		if (memchr(name + length, 0, wanted) != NULL)
+			return;
+		length += wanted;
+	}
+}
+
+static void read_names(const struct seccomp_notif *call)
+{
+	struct seccomp_notif_resp response = { .id = call->id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
+	int kind = 0;
+	while (NAMING[kind].number != call->data.nr)
+		kind++;
+	for (int argument = 0; argument < 6; argument++)
+		if (NAMING[kind].names & 1u << argument)
+			copy_name(call->pid, call->data.args[argument]);
+	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &call->id) == 0)
+		ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+}
+
+static void serve(int by_names)
 {
 	for (;;) {
 		struct seccomp_notif call = { 0 };
 		if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0)
 			continue;
-		if (call.data.nr == SYS_socket)
+		if (by_names)
+			read_names(&call);
+		else if (call.data.nr == SYS_socket)
 			make_socket(&call);
 		else
 			answer(call.id, connect_for(&call));
@@ -152,8 +254,9 @@ static void serve(void)
 int main(int argc, char **argv)
 {
 	int tells[2], hears[2], theirs;
-	if (argc < 2) {
-		fprintf(stderr, "usage: floor-notify COMMAND [ARGUMENT...]\n");
+	int by_names = argc > 1 && strcmp(argv[1], "--names") == 0;
+	if (argc < 2 + by_names) {
+		fprintf(stderr, "usage: floor-notify [--names] COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
 	if (pipe2(tells, O_CLOEXEC) != 0 || pipe2(hears, O_CLOEXEC) != 0)
@@ -165,7 +268,7 @@ int main(int argc, char **argv)
 	if (child < 0)
 		die("fork");
 	if (child == 0)
-		begin(argv + 1, tells[1], hears[0]);
+		begin(argv + 1 + by_names, tells[1], hears[0], by_names);
 	child_pidfd = syscall(SYS_pidfd_open, child, 0);
 	if (child_pidfd < 0)
 		die("pidfd_open");
@@ -176,6 +279,6 @@ int main(int argc, char **argv)
 		die("the program's listener");
 	/* Kernels before it wake whoever waits on any processor. */
 	ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	serve();
+	serve(by_names);
 	return 0;
 }

@@ -3,8 +3,10 @@
  *
  *     floor-start COMMAND [ARGUMENT…]
  *     floor-start --parked COMMAND [ARGUMENT…]
+ *     floor-start --as-root COMMAND [ARGUMENT…]
  *
- * The namespaces are those that a domain of palisade's has: user, mount, pid, ipc, uts, cgroup and network.
+ * The namespaces are those that a domain of palisade's has: user, mount, pid, ipc, uts, cgroup and network; with
+ * `--as-root` those of a container of root's, which has all of them but the first.
  * In them one file system is mounted, an empty tmpfs over `/proc`, and the program executed, by a child of the
  * first process there: a program that is PID 1 itself hears no signal that it has no handler for, and is left
  * with everybody's orphans (pid_namespaces(7)). Nothing else is done that a wall does: no root of its own, no
@@ -98,9 +100,9 @@ static int begin_parked(void *words)
 	return 125;
 }
 
-static int run(char **command)
+static int run(char **command, int namespaces)
 {
-	int flags = NAMESPACES | CLONE_VM | CLONE_VFORK | SIGCHLD;
+	int flags = namespaces | CLONE_VM | CLONE_VFORK | SIGCHLD;
 	pid_t child = clone(begin, stack + STACK_BYTES, flags, command);
 	if (child < 0)
 		die("clone");
@@ -120,9 +122,12 @@ static int park(char **command)
 int main(int argc, char **argv)
 {
 	int is_parked = argc > 1 && strcmp(argv[1], "--parked") == 0;
-	if (argc < 2 + is_parked) {
-		fprintf(stderr, "usage: floor-start [--parked] COMMAND [ARGUMENT...]\n");
+	int is_as_root = argc > 1 && strcmp(argv[1], "--as-root") == 0;
+	if (argc < 2 + is_parked + is_as_root) {
+		fprintf(stderr, "usage: floor-start [--parked|--as-root] COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
-	return is_parked ? park(argv + 2) : run(argv + 1);
+	if (is_parked)
+		return park(argv + 2);
+	return is_as_root ? run(argv + 2, NAMESPACES & ~CLONE_NEWUSER) : run(argv + 1, NAMESPACES);
 }

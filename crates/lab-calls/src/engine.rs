@@ -1,26 +1,32 @@
-//! The same calls, and those of a request, by Wasmtime alone: what the library's cannot be less than.
+//! The same by Wasmtime alone, calls, requests, links and pictures: what the library's cannot be less than.
 
-use crate::{lines, module, request};
+use crate::{lines, link, module, pictures::Paint, request};
 use anyhow::{Context, anyhow};
 use palisade_compiler::settings;
 use palisade_engine::guest::Isolation;
 use std::hint::black_box;
 use wasmtime::{
-    Engine, Instance, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport,
-    PoolingAllocationConfig, Store, TypedFunc, WasmParams, WasmResults,
+    Engine, Instance, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module,
+    ModuleExport, PoolingAllocationConfig, Store, TypedFunc, WasmParams, WasmResults,
 };
 
 /// With the settings of plugins and a pool for their instances, and no limit of time, of memory or of anything.
 pub(crate) fn calls(isolation: Isolation) -> anyhow::Result<String> {
-    all_calls(&module()?, isolation).map_err(|error| anyhow!("{error:?}"))
+    told(all_calls(&module()?, isolation))
 }
 
-fn link(module: &[u8]) -> wasmtime::Result<InstancePre<()>> {
+fn compile(module: &[u8]) -> wasmtime::Result<Module> {
     let mut config = settings::with_images(settings::filter());
     let pool = PoolingAllocationConfig::default();
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-    let engine = Engine::new(&config)?;
-    Linker::new(&engine).instantiate_pre(&Module::new(&engine, module)?)
+    Module::new(&Engine::new(&config)?, module)
+}
+
+/// With what it imports, which nobody calls.
+fn linker(module: &Module) -> wasmtime::Result<Linker<()>> {
+    let mut linker = Linker::new(module.engine());
+    linker.define_unknown_imports_as_traps(module)?;
+    Ok(linker)
 }
 
 /// Without a limit of time.
@@ -32,8 +38,9 @@ fn instantiate(start: &InstancePre<()>) -> wasmtime::Result<(Store<()>, Instance
 }
 
 fn all_calls(module: &[u8], isolation: Isolation) -> wasmtime::Result<String> {
+    let module = compile(module)?;
     let guest = Guest {
-        start: link(module)?,
+        start: linker(&module)?.instantiate_pre(&module)?,
         isolation,
     };
     let lines = [
@@ -87,14 +94,67 @@ impl Guest {
 
 /// The calls that a proxy-wasm filter has of a request which is answered by a head, and nothing else: no exchange, no limit.
 pub(crate) fn requests(filter: &[u8], isolation: Isolation) -> anyhow::Result<String> {
-    let plugin = Plugin::link(filter)?;
-    let mut started = plugin.start()?;
+    let plugin = told(compile(filter).and_then(|module| Plugin::link(&linker(&module)?, &module)))?;
+    let mut started = told(plugin.start())?;
     request::lines(|| {
         if isolation == Isolation::Fresh {
-            started = plugin.start()?;
+            started = told(plugin.start())?;
         }
-        started.pass().map_err(|error| anyhow!("{error:?}"))
+        told(started.pass())
     })
+}
+
+/// What it takes to link a filter and to start an instance of it: its imports found, its callbacks, and those called that begin.
+pub(crate) fn links(filter: &[u8]) -> anyhow::Result<String> {
+    let module = told(compile(filter))?;
+    let linker = told(linker(&module))?;
+    link::links(
+        || told(Plugin::link(&linker, &module)),
+        |plugin| told(plugin.start()),
+    )
+}
+
+/// A guest that makes pictures grey.
+pub(crate) struct Painter {
+    store: Store<()>,
+    memory: Memory,
+    mono: TypedFunc<u32, u32>,
+    room: usize,
+}
+
+impl Painter {
+    pub(crate) fn load(module: &[u8]) -> anyhow::Result<Self> {
+        told(compile(module).and_then(|module| Self::of(&module)))
+    }
+
+    fn of(module: &Module) -> wasmtime::Result<Self> {
+        let start = linker(module)?.instantiate_pre(module)?;
+        let (mut store, instance) = instantiate(&start)?;
+        let memory = instance.get_memory(&mut store, "memory");
+        let memory = memory.ok_or_else(|| wasmtime::Error::msg("it exports no memory"))?;
+        let room: TypedFunc<(), u32> = instance.get_typed_func(&mut store, "room")?;
+        Ok(Self {
+            mono: instance.get_typed_func(&mut store, "mono")?,
+            room: room.call(&mut store, ())? as usize,
+            memory,
+            store,
+        })
+    }
+}
+
+impl Paint for Painter {
+    fn paint(&mut self, picture: &[u8], grey: &mut Vec<u8>) -> anyhow::Result<usize> {
+        let store = &mut self.store;
+        self.memory.write(&mut *store, self.room, picture)?;
+        let bytes = told(self.mono.call(&mut *store, picture.len() as u32))? as usize;
+        let painted = self.memory.data(&*store).get(self.room..self.room + bytes);
+        grey.extend_from_slice(painted.context("guest: it says more than it has")?);
+        Ok(bytes)
+    }
+}
+
+fn told<T>(outcome: wasmtime::Result<T>) -> anyhow::Result<T> {
+    outcome.map_err(|error| anyhow!("{error:?}"))
 }
 
 const ROOT: i32 = 1;
@@ -125,22 +185,17 @@ struct Started {
 }
 
 impl Plugin {
-    fn link(filter: &[u8]) -> anyhow::Result<Self> {
-        let start = link(filter).map_err(|error| anyhow!("{error:?}"))?;
-        let mut callbacks = Vec::with_capacity(CALLBACKS.len());
-        for name in CALLBACKS {
-            let export = start.module().get_export_index(name);
-            callbacks.push(export.with_context(|| format!("guest: it exports no {name}"))?);
-        }
-        let callbacks = callbacks.try_into().ok().context("each is one")?;
+    fn link(linker: &Linker<()>, module: &Module) -> wasmtime::Result<Self> {
+        let start = linker.instantiate_pre(module)?;
+        let found = CALLBACKS
+            .iter()
+            .filter_map(|name| module.get_export_index(name));
+        let callbacks = found.collect::<Vec<_>>().try_into();
+        let callbacks = callbacks.map_err(|_| wasmtime::Error::msg("it lacks a callback"))?;
         Ok(Self { start, callbacks })
     }
 
-    fn start(&self) -> anyhow::Result<Started> {
-        self.instance().map_err(|error| anyhow!("{error:?}"))
-    }
-
-    fn instance(&self) -> wasmtime::Result<Started> {
+    fn start(&self) -> wasmtime::Result<Started> {
         let (mut store, instance) = instantiate(&self.start)?;
         let [create, vm, configure, request, response, done, log, delete] = &self.callbacks;
         let create = callback(&instance, &mut store, create)?;

@@ -53,12 +53,25 @@ pub(crate) fn steps(module: &[u8]) -> anyhow::Result<String> {
         Ok(())
     })?;
     let host: Rc<dyn Host> = Rc::new(Silent);
+    let made = lines([("compile", compile), ("load", load), ("register", register)])?;
+    let linked = links(
+        || Ok(Filter::load(&program, Settings::new("lab"), &shared)?),
+        |filter| Ok(Instance::start(filter, Rc::clone(&host), None)?),
+    )?;
+    Ok(made + &linked)
+}
+
+/// The lines of linking: of what is loaded once for each filter, and what starts an instance of it.
+pub(crate) fn links<F, I>(
+    load: impl Fn() -> anyhow::Result<F>,
+    begin: impl Fn(&F) -> anyhow::Result<I>,
+) -> anyhow::Result<String> {
     let [mut link, mut imports, mut start, mut unlink] = [const { Vec::new() }; 4];
     for _ in 0..LINKS {
         let began = Instant::now();
-        let filter = Filter::load(&program, Settings::new("lab"), &shared)?;
+        let filter = load()?;
         let loaded = Instant::now();
-        let instance = Instance::start(&filter, Rc::clone(&host), None)?;
+        let instance = begin(&filter)?;
         let linked = Instant::now();
         drop(instance);
         drop(filter);
@@ -67,16 +80,17 @@ pub(crate) fn steps(module: &[u8]) -> anyhow::Result<String> {
         start.push((linked - loaded).as_nanos());
         link.push((linked - began).as_nanos());
     }
-    let mut lines = String::new();
-    for (step, times_ns) in [
-        ("compile", compile),
-        ("load", load),
-        ("register", register),
+    lines([
         ("link", link),
         ("imports", imports),
         ("start", start),
         ("unlink", unlink),
-    ] {
+    ])
+}
+
+fn lines<const STEPS: usize>(steps: [(&str, Vec<u128>); STEPS]) -> anyhow::Result<String> {
+    let mut lines = String::new();
+    for (step, times_ns) in steps {
         lines += step;
         for time_ns in times_ns {
             write!(lines, " {time_ns}")?;
@@ -98,26 +112,27 @@ fn times(count: usize, mut step: impl FnMut() -> anyhow::Result<()>) -> anyhow::
 #[cfg(test)]
 mod tests {
     use super::steps;
+    use crate::engine;
 
     #[test]
     fn every_step_is_timed() {
         let module = wat::parse_str(crate::NULL_FILTER).unwrap();
-        let said = steps(&module).unwrap();
-        let keys: Vec<_> = said
-            .lines()
-            .filter_map(|line| line.split(' ').next())
-            .collect();
-        assert_eq!(
-            keys,
-            [
-                "compile", "load", "register", "link", "imports", "start", "unlink"
-            ]
-        );
+        let steps = steps(&module).unwrap();
+        let keys = |said: &str| -> String {
+            let keys = said.lines().filter_map(|line| line.split(' ').next());
+            keys.collect::<Vec<_>>().join(" ")
+        };
+        let of_links = "link imports start unlink";
+        assert_eq!(keys(&steps), format!("compile load register {of_links}"));
+        let links = engine::links(&module).unwrap();
+        assert_eq!(keys(&links), of_links);
         let times = |line: &str| {
             line.split(' ')
                 .skip(1)
                 .all(|ns| ns.parse::<u64>().is_ok_and(|ns| ns > 0))
         };
-        assert!(said.lines().all(times), "{said}");
+        for said in [steps, links] {
+            assert!(said.lines().all(times), "{said}");
+        }
     }
 }

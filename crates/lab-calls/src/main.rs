@@ -5,8 +5,8 @@
 //! palisade-lab-calls native|kept|timed|fresh|engine|engine-fresh
 //! palisade-lab-calls bare-request
 //! palisade-lab-calls kept-request|fresh-request|engine-request|engine-fresh-request FILTER
-//! palisade-lab-calls link FILTER
-//! palisade-lab-calls pictures MODULE BATCHES
+//! palisade-lab-calls link|engine-link FILTER
+//! palisade-lab-calls pictures|engine-pictures MODULE BATCHES
 //! palisade-lab-calls component MODULE INTERFACES INTO
 //! ```
 //!
@@ -21,8 +21,8 @@
 //! ```
 //!
 //! Each call is timed alone, so the clock is in every figure, in that of the native one too. So it is with requests,
-//! which a proxy-wasm filter sees or nobody does, or whose calls the engine alone makes: `request-mean` and `request-fastest`. `component` measures nothing:
-//! it makes one.
+//! which a proxy-wasm filter sees or nobody does, or whose calls the engine alone makes: `request-mean` and `request-fastest`. Links
+//! and pictures are the library's or, as `engine-`, the engine's alone, too. `component` measures nothing: it makes one.
 
 mod component;
 mod engine;
@@ -70,17 +70,22 @@ fn run() -> anyhow::Result<String> {
         ["engine-request", filter] => engine::requests(&read(filter)?, Isolation::Kept),
         ["engine-fresh-request", filter] => engine::requests(&read(filter)?, Isolation::Fresh),
         ["link", filter] => link::steps(&read(filter)?),
-        ["pictures", module, batches] => {
-            let batches = batches.parse().context("BATCHES is no number")?;
-            pictures::pictures(&read(module)?, batches)
-        }
+        ["engine-link", filter] => engine::links(&read(filter)?),
+        ["pictures", module, batches] => pictures::pictures(
+            &mut pictures::Library::load(&read(module)?)?,
+            number(batches)?,
+        ),
+        ["engine-pictures", module, batches] => pictures::pictures(
+            &mut engine::Painter::load(&read(module)?)?,
+            number(batches)?,
+        ),
         ["component", module, interfaces, into] => component::make(module, interfaces, into),
         _ => bail!(
             "usage: palisade-lab-calls native|kept|timed|fresh|engine|engine-fresh
        palisade-lab-calls bare-request
        palisade-lab-calls kept-request|fresh-request|engine-request|engine-fresh-request FILTER
-       palisade-lab-calls link FILTER
-       palisade-lab-calls pictures MODULE BATCHES
+       palisade-lab-calls link|engine-link FILTER
+       palisade-lab-calls pictures|engine-pictures MODULE BATCHES
        palisade-lab-calls component MODULE INTERFACES INTO"
         ),
     }
@@ -89,6 +94,10 @@ fn run() -> anyhow::Result<String> {
 /// What the lab lays out as `null.wasm`.
 #[cfg(test)]
 const NULL_FILTER: &str = include_str!("../../../lab/workloads/filter-null.wat");
+
+fn number(batches: &str) -> anyhow::Result<usize> {
+    batches.parse().context("BATCHES is no number")
+}
 
 fn read(path: &str) -> anyhow::Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("host: cannot read {path}"))

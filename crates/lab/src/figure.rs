@@ -159,6 +159,18 @@ impl Figure {
         .against(FLOOR)
     }
 
+    /// The same beside the floor of the contender's own workload; `None` of that itself, and where it was not measured.
+    pub(crate) fn to_own_floor(
+        samples: &Samples,
+        contender: &Contender,
+        measure: (&str, Unit),
+        target: Option<Target>,
+    ) -> Option<Self> {
+        let floor = Contender::new(&contender.workload, FLOOR);
+        let is_measured = samples.contenders().contains(&floor) && *contender != floor;
+        is_measured.then(|| Self::to_floor(samples, contender, &floor, measure, target))
+    }
+
     /// The same figure, its target judged beside what the floor reaches of it, compared with the same baseline.
     pub fn beside_floor(
         self,

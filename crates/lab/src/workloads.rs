@@ -186,13 +186,15 @@ impl Workloads {
 
     /// Adds the program of a floor; `None` where no program of its own is one.
     pub fn add_floor(&self, floor: Floor) -> anyhow::Result<Option<FloorProgram>> {
-        let (name, content) = match floor {
-            Floor::Filter => ("floor-filter", FLOOR_FILTER),
-            Floor::Start => ("floor-start", FLOOR_START),
-            Floor::Notifier => ("floor-notify", FLOOR_NOTIFY),
-            Floor::Bare | Floor::Engine | Floor::Unmeasured => return Ok(None),
+        let (name, content, words) = match floor {
+            Floor::Filter => ("floor-filter", FLOOR_FILTER, vec![]),
+            Floor::Start => ("floor-start", FLOOR_START, vec![]),
+            Floor::Notifier => ("floor-notify", FLOOR_NOTIFY, vec![]),
+            Floor::Names => ("floor-notify", FLOOR_NOTIFY, vec!["--names".into()]),
+            Floor::Bare | Floor::Engine => return Ok(None),
         };
-        Ok(Some(FloorProgram::new(self.add_program(name, content)?)))
+        let program = FloorProgram::new(self.add_program(name, content)?);
+        Ok(Some(program.with(words)))
     }
 
     /// Adds `idle`, which waits.

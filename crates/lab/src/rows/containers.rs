@@ -13,15 +13,21 @@ pub(super) use memory::Memory;
 pub(super) use requests::Requests;
 pub(super) use start::Start;
 
-use super::{Prepared, Tools, operations::target_cell, ratio_cell};
+use super::{Prepared, Tools, operations::target_cell, ratio_cell, try_one};
 use crate::{
     Trial, Warning,
-    figure::{Figure, Target},
+    figure::{FLOOR, Figure, TO_FLOOR, Target},
+    floor::Floor,
     measure::Watched,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     table::Table,
+    workloads::Workloads,
 };
+use anyhow::Context;
+use palisade_wall::Command;
 use runtime::Runtime;
+use std::path::Path;
 
 /// The runtime that is measured.
 const OURS: &str = runtime::OURS;
@@ -61,6 +67,24 @@ fn add_runtimes<T: Trial + 'static>(
     Ok(())
 }
 
+/// Adds the floor of a workload; where it does not run, the reason is told.
+fn add_floor<T: Trial + 'static>(
+    prepared: &mut Prepared,
+    workload: &str,
+    make: impl FnOnce() -> anyhow::Result<T>,
+) {
+    let left_out = try_one(prepared, Contender::new(workload, FLOOR), make);
+    prepared.warnings.extend(left_out);
+}
+
+/// A program in the namespaces that containers of root's have, launched by as little as does it.
+fn launched(workloads: &Workloads, program: &Path) -> anyhow::Result<Program> {
+    let floor = workloads.add_floor(Floor::Start)?;
+    let floor = floor.context("no floor of starts")?;
+    let command = Command::new(program);
+    Program::new(&floor.with(vec!["--as-root".into()]).line(&command))
+}
+
 /// Watches `measure` of palisade-oci, as many times as runc's.
 fn watch_ours(prepared: &Prepared, measure: &str) -> Vec<Watched> {
     let contenders = prepared.trials.iter().map(|(contender, _)| contender);
@@ -97,6 +121,9 @@ fn figures_of(
             figures.push(ratio(samples, &ours, &baseline, (measure, unit), *target));
         }
     }
+    let to_floor =
+        here(OURS).and_then(|ours| Figure::to_own_floor(samples, &ours, (measure, unit), None));
+    figures.extend(to_floor);
     figures
 }
 
@@ -129,10 +156,12 @@ fn ratio_cells(figure: &Figure) -> [String; 4] {
 
 /// A line for each of palisade-oci's ratios of this measure, in the table's last columns.
 fn ratio_lines(table: &mut Table, figures: &[Figure], measure: &str, columns: usize) {
-    for other in [RUNC, CRUN] {
-        if let Some(ratio) = figure_of(figures, &format!("{measure}, × {other}"), OURS) {
+    let to_others = [RUNC, CRUN].map(|other| (other, format!("{measure}, × {other}")));
+    let to_floor = (FLOOR, format!("{measure}{TO_FLOOR}"));
+    for (other, measure) in to_others.into_iter().chain([to_floor]) {
+        if let Some(ratio) = figure_of(figures, &measure, OURS) {
             let [value, judged @ ..] = ratio_cells(ratio);
-            let mut cells = vec![format!("  {OURS} × {other}"), value];
+            let mut cells = vec![format!("palisade × {other}"), value];
             cells.resize(columns - judged.len(), String::new());
             cells.extend(judged);
             table.line(cells);
@@ -171,14 +200,20 @@ fn per_second(measure: &str, value: f64) -> Reading {
 mod tests {
     use super::*;
 
-    /// Rounds of the three runtimes with these readings, a little more in each.
-    pub(super) fn samples(workload: &str, of: impl Fn(&str, f64) -> Vec<Reading>) -> Samples {
-        let subjects = [OURS, RUNC, CRUN];
-        let contenders = subjects.map(|subject| Contender::new(workload, subject));
-        let mut samples = Samples::new(contenders.to_vec());
+    /// The three runtimes, and those beside the floor.
+    pub(super) const RUNTIMES: &[&str] = &[OURS, RUNC, CRUN];
+    pub(super) const WITH_FLOOR: &[&str] = &[OURS, RUNC, CRUN, FLOOR];
+
+    /// Rounds of these with these readings, a little more in each.
+    pub(super) fn samples(
+        (workload, subjects): (&str, &[&str]),
+        of: impl Fn(&str, f64) -> Vec<Reading>,
+    ) -> Samples {
+        let contenders = subjects.iter().map(|one| Contender::new(workload, one));
+        let mut samples = Samples::new(contenders.collect());
         for round in 0..6 {
-            let readings = subjects.map(|subject| of(subject, f64::from(round)));
-            samples.push_round(readings.to_vec());
+            let readings = subjects.iter().map(|one| of(one, f64::from(round)));
+            samples.push_round(readings.collect());
         }
         samples
     }

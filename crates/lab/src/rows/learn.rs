@@ -1,12 +1,12 @@
 //! `learn`: how much longer than a build it takes to have its policy written.
 //!
 //! `palisade learn` runs the build at least twice, in copies of its folder: once watched, and once behind the policy that came of
-//! it. Beside it strace(1), by which people look at what a build needs, and which writes no policy, and `sandlock learn`, which runs the
+//! it. Its floor is to be told which files the build names, in one run. Beside it strace(1), by which people look at what a build needs, and which writes no policy, and `sandlock learn`, which runs the
 //! build once where it is, with no wall, and writes what it saw.
 
 use super::{
     BARE, Extent, Method, Prepared, Tools, ratio_cell,
-    watch::{MOST, STRACE, WALL, add_trials, lay_out_build, schedule, versions},
+    watch::{MEASURE, MOST, STRACE, add_trials, lay_out_build, schedule, versions},
 };
 use crate::{
     Warning,
@@ -14,7 +14,7 @@ use crate::{
     floor::Floor,
     network::Network,
     notation::milliseconds,
-    sample::{Contender, Samples, Unit},
+    sample::{Contender, Samples},
     subjects::{Bare, Palisade, Subject, on_path, version_by},
     table::Table,
     workloads::Workloads,
@@ -93,7 +93,7 @@ impl Subject for SandlockLearn {
 
 impl Method for Learning {
     fn floor(&self) -> Floor {
-        Floor::Unmeasured
+        Floor::Names
     }
 
     fn prepare(&self, tools: &Tools, _budget: std::time::Duration) -> anyhow::Result<Prepared> {
@@ -110,7 +110,9 @@ impl Method for Learning {
             project: workloads.files_folder(),
         };
         let mut prepared = Prepared::new(schedule(), workloads);
+        let floor = prepared.workloads.add_floor(self.floor())?;
         let mut subjects: Vec<&dyn Subject> = vec![&Bare, &learn];
+        subjects.extend(floor.iter().map(|floor| floor as &dyn Subject));
         let sandlock = on_path(SANDLOCK_PROGRAM).map(SandlockLearn);
         match &sandlock {
             Some(sandlock) => subjects.push(sandlock),
@@ -134,9 +136,10 @@ impl Method for Learning {
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
-        let figures: Vec<_> = (samples.contenders().iter())
-            .map(|one| figure(samples, one))
-            .collect();
+        let learnt = Contender::new(BUILD, LEARNT);
+        let to_floor = Figure::to_own_floor(samples, &learnt, MEASURE, None);
+        let figures = (samples.contenders().iter()).map(|one| figure(samples, one));
+        let figures: Vec<_> = figures.chain(to_floor).collect();
         let title =
             "ms with no wall, and times as much to learn it, under strace, and by sandlock:"
                 .to_owned();
@@ -149,22 +152,17 @@ fn figure(samples: &Samples, contender: &Contender) -> Figure {
     let bare = Contender::new(BUILD, BARE);
     let baseline = (*contender != bare).then_some(&bare);
     let target = (contender.subject == LEARNT).then_some(Target::AtMostTimesBare(MOST));
-    Figure::of(
-        samples,
-        contender,
-        baseline,
-        (WALL, Unit::Microseconds),
-        target,
-    )
+    Figure::of(samples, contender, baseline, MEASURE, target)
 }
 
 fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new([
-        "", "bare ms", "learn", "95 %", "target", "", STRACE, SANDLOCK,
+        "", "bare ms", "learn", "95 %", "× floor", "target", "", STRACE, SANDLOCK,
     ]);
     let find = |subject: &str| {
         let contender = Contender::new(BUILD, subject);
-        figures.iter().find(|figure| figure.contender == contender)
+        let is_it = |one: &&Figure| one.contender == contender && !one.is_to_floor();
+        figures.iter().find(is_it)
     };
     let bare = find(BARE).and_then(|figure| figure.summary.as_ref());
     let learnt = find(LEARNT);
@@ -173,6 +171,7 @@ fn table(figures: &[Figure]) -> Table {
         bare.map_or_else(String::new, |summary| milliseconds(summary.median)),
         ratio_cell(learnt),
         learnt.map_or_else(String::new, Figure::ratio_interval),
+        ratio_cell(figures.iter().find(|one| one.is_to_floor())),
         format!("≤ {MOST}"),
         learnt.map_or_else(String::new, Figure::verdict_cell),
         ratio_cell(find(STRACE)),

@@ -4,11 +4,11 @@
 use super::{
     BARE, Method, Prepared, TO_BE_SET, Tools,
     operations::{comparison_cell, parse_output, target_cell},
-    watch_all,
+    ratio_cell, watch_all,
 };
 use crate::{
     Trial,
-    figure::{Figure, Target},
+    figure::{FLOOR, Figure, Target},
     floor::Floor,
     measure::Schedule,
     notation::short,
@@ -38,7 +38,7 @@ const TARGET: Target = Target::AtMostTimesBare(1.5);
 
 impl Method for Pictures {
     fn floor(&self) -> Floor {
-        Floor::Unmeasured
+        Floor::Engine
     }
 
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
@@ -50,17 +50,14 @@ impl Method for Pictures {
             Extent::Full | Extent::Quick => "5",
             Extent::Tiny => "1",
         };
-        let lines: [(&str, Vec<OsString>); 2] = [
+        let by_calls = |what: &str| -> Vec<OsString> {
+            let module = module.clone().into();
+            vec![calls.clone().into(), what.into(), module, batches.into()]
+        };
+        let lines: [(&str, Vec<OsString>); 3] = [
             (BARE, vec![native.into(), batches.into()]),
-            (
-                GUEST,
-                vec![
-                    calls.into(),
-                    "pictures".into(),
-                    module.into(),
-                    batches.into(),
-                ],
-            ),
+            (GUEST, by_calls("pictures")),
+            (FLOOR, by_calls("engine-pictures")),
         ];
         let mut prepared = Prepared {
             pinned: true,
@@ -83,8 +80,10 @@ impl Method for Pictures {
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
         let contenders = samples.contenders().iter();
+        let to_floor = SIZES.iter().filter_map(|size| to_floor(samples, *size));
         let figures: Vec<Figure> = contenders
             .flat_map(|contender| SIZES.map(|size| figure(samples, contender, size)))
+            .chain(to_floor)
             .collect();
         let title =
             "µs for a picture by gcc -O2, and times as much as a guest of the same process:";
@@ -121,8 +120,14 @@ fn figure(samples: &Samples, contender: &Contender, (key, title): (&str, &str)) 
     Figure::of(samples, contender, baseline, measure, target).titled(title)
 }
 
+fn to_floor(samples: &Samples, (key, title): (&str, &str)) -> Option<Figure> {
+    let guest = Contender::new(WORKLOAD, GUEST);
+    let measure = (key, Unit::Microseconds);
+    Figure::to_own_floor(samples, &guest, measure, None).map(|figure| figure.titled(title))
+}
+
 fn table(figures: &[Figure]) -> Table {
-    let mut table = Table::new(["", "gcc µs", "target", "guest", "95 %", ""]);
+    let mut table = Table::new(["", "gcc µs", "target", "guest", "95 %", "", "× floor"]);
     for (key, title) in SIZES {
         let find = |subject: &str| {
             let is_it = |one: &&Figure| one.contender.subject == subject && one.measure == key;
@@ -137,6 +142,11 @@ fn table(figures: &[Figure]) -> Table {
             comparison_cell(guest, false),
             guest.map_or_else(String::new, Figure::ratio_interval),
             guest.map_or_else(String::new, Figure::verdict_cell),
+            ratio_cell(
+                figures
+                    .iter()
+                    .find(|one| one.is_to_floor() && one.title() == title),
+            ),
         ]);
     }
     table
@@ -149,7 +159,7 @@ mod tests {
 
     #[test]
     fn sizes_stand_down() {
-        let contenders = [BARE, GUEST].map(|subject| Contender::new(WORKLOAD, subject));
+        let contenders = [BARE, GUEST, FLOOR].map(|subject| Contender::new(WORKLOAD, subject));
         let mut samples = Samples::new(contenders.to_vec());
         for round in 0..6 {
             let of = |times: f64| {
@@ -159,10 +169,10 @@ mod tests {
                 };
                 KEYS.iter().enumerate().map(reading).collect::<Vec<_>>()
             };
-            samples.push_round([1.0, 1.25].map(of).to_vec());
+            samples.push_round([1.0, 1.25, 1.2].map(of).to_vec());
         }
         let (figures, text) = present_on_terminal(&Pictures, &samples);
         insta::assert_snapshot!(text);
-        assert_eq!(figures.len(), 8);
+        assert_eq!(figures.len(), 16);
     }
 }

@@ -1,7 +1,8 @@
 //! `watch`: what it costs to be told which files a program asks for.
 //!
 //! The worst there is, a program that does nothing but name files; and a build, in which compilers are started, look for
-//! headers and write. Beside them strace(1), by which people look at the same without any wall.
+//! headers and write. Beside them strace(1), by which people look at the same without any wall, and the floor: somebody who is told of each
+//! name and does nothing with it.
 
 use super::{
     BARE, Extent, Method, PALISADE, Prepared, TO_BE_SET, Tools, policies, ratio_cell, watch_all,
@@ -27,6 +28,7 @@ use std::{ffi::OsString, path::Path};
 pub(super) struct Watching;
 
 pub(super) const WALL: &str = "wall";
+pub(super) const MEASURE: (&str, Unit) = (WALL, Unit::Microseconds);
 const WATCHED: &str = "palisade run --watch";
 pub(super) const STRACE: &str = "strace -f";
 const STRACE_PROGRAM: &str = "strace";
@@ -113,7 +115,7 @@ impl Subject for Strace {
 
 impl Method for Watching {
     fn floor(&self) -> Floor {
-        Floor::Unmeasured
+        Floor::Names
     }
 
     fn prepare(&self, tools: &Tools, _budget: std::time::Duration) -> anyhow::Result<Prepared> {
@@ -121,7 +123,9 @@ impl Method for Watching {
         workloads.add_files(0)?;
         let mut prepared = Prepared::new(schedule(), workloads);
         let watched = tools.palisade.with_watch();
-        let subjects: [&dyn Subject; 3] = [&Bare, &tools.palisade, &watched];
+        let floor = prepared.workloads.add_floor(self.floor())?;
+        let mut subjects: Vec<&dyn Subject> = vec![&Bare, &tools.palisade, &watched];
+        subjects.extend(floor.iter().map(|floor| floor as &dyn Subject));
         for job in &JOBS {
             let arguments = (job.lay_out)(&prepared.workloads, job.times_of(tools.extent))?;
             add_trials(&mut prepared, job.title, &subjects, job.program, arguments)?;
@@ -135,7 +139,10 @@ impl Method for Watching {
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
         let contenders = samples.contenders().iter();
-        let figures: Vec<_> = contenders.map(|one| figure(samples, one)).collect();
+        let to_floor = contenders.clone().filter(|one| one.subject == WATCHED);
+        let to_floor = to_floor.filter_map(|one| Figure::to_own_floor(samples, one, MEASURE, None));
+        let figures = contenders.map(|one| figure(samples, one));
+        let figures: Vec<_> = figures.chain(to_floor).collect();
         let title =
             "ms with no wall, and times as much behind it, watched, and under strace:".to_owned();
         let table = table(&figures);
@@ -214,35 +221,32 @@ fn figure(samples: &Samples, contender: &Contender) -> Figure {
     let job = JOBS.iter().find(|job| job.title == contender.workload);
     let is_watched = contender.subject == WATCHED;
     let target = job.filter(|_| is_watched).and_then(|job| job.target);
-    Figure::of(
-        samples,
-        contender,
-        baseline,
-        (WALL, Unit::Microseconds),
-        target,
-    )
+    Figure::of(samples, contender, baseline, MEASURE, target)
 }
 
 fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new([
-        "", "bare ms", "palisade", "watched", "95 %", "target", "", STRACE,
+        "", "bare ms", "palisade", "watched", "95 %", "× floor", "target", "", STRACE,
     ]);
     for job in &JOBS {
         let find = |subject: &str| {
             let contender = Contender::new(job.title, subject);
-            figures.iter().find(|figure| figure.contender == contender)
+            let is_it = move |one: &&Figure| one.contender == contender;
+            figures.iter().filter(is_it)
         };
-        let bare = find(BARE).and_then(|figure| figure.summary.as_ref());
-        let watched = find(WATCHED);
+        let find_own = |subject: &str| find(subject).find(|one| !one.is_to_floor());
+        let bare = find_own(BARE).and_then(|figure| figure.summary.as_ref());
+        let watched = find_own(WATCHED);
         table.line([
             job.title.to_owned(),
             bare.map_or_else(String::new, |summary| milliseconds(summary.median)),
-            ratio_cell(find(PALISADE)),
+            ratio_cell(find_own(PALISADE)),
             ratio_cell(watched),
             watched.map_or_else(String::new, Figure::ratio_interval),
+            ratio_cell(find(WATCHED).find(|one| one.is_to_floor())),
             job.target.map_or_else(String::new, |_| format!("≤ {MOST}")),
             watched.map_or_else(String::new, Figure::verdict_cell),
-            ratio_cell(find(STRACE)),
+            ratio_cell(find_own(STRACE)),
         ]);
     }
     table
@@ -251,19 +255,21 @@ fn table(figures: &[Figure]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{rows::present_on_terminal, sample::Reading};
+    use crate::{figure::FLOOR, rows::present_on_terminal, sample::Reading};
 
     #[test]
     fn the_table_fits_a_terminal() {
-        let subjects = [BARE, PALISADE, WATCHED, STRACE];
+        let subjects = [BARE, PALISADE, WATCHED, FLOOR, STRACE];
         let contenders = JOBS
             .iter()
             .flat_map(|job| subjects.map(|one| Contender::new(job.title, one)));
         let mut samples = Samples::new(contenders.collect());
         for round in 0..20 {
-            let of_round = [90e3, 92e3, 1800e3, 4100e3, 1210e3, 1250e3, 1600e3, 3100e3]
-                .map(|us| vec![Reading::one_us(WALL, us + f64::from(round))]);
-            samples.push_round(of_round.to_vec());
+            let of_stat = [90e3, 92e3, 1800e3, 1500e3, 4100e3];
+            let of_build = [1210e3, 1250e3, 1600e3, 1480e3, 3100e3];
+            let of_round = of_stat.into_iter().chain(of_build);
+            let of_round = of_round.map(|us| vec![Reading::one_us(WALL, us + f64::from(round))]);
+            samples.push_round(of_round.collect());
         }
         let (_, text) = present_on_terminal(&Watching, &samples);
         insta::assert_snapshot!(text);

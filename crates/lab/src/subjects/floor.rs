@@ -37,7 +37,8 @@ impl FloorProgram {
         self.with(vec!["--parked".into()]).line(command)
     }
 
-    fn line(&self, command: &Command) -> Vec<OsString> {
+    /// The command in it.
+    pub(crate) fn line(&self, command: &Command) -> Vec<OsString> {
         let program = [self.program.clone().into()].into_iter();
         let words = self.words.iter().cloned();
         program.chain(words).chain(words_of(command)).collect()

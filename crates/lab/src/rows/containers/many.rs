@@ -1,18 +1,19 @@
 //! `container-many`: many containers made at once, started at once, and ended at once.
 
 use super::{
-    CRUN, OURS, RUNC, add_runtimes,
+    CRUN, OURS, RUNC, add_floor, add_runtimes,
     bundle::{Asked, lay_out},
-    figure_of, figures_of, ratio_cells, ratio_lines,
+    figure_of, figures_of, launched, ratio_cells, ratio_lines,
     runtime::{Container, Runtime},
     subjects, watch_ours,
 };
 use crate::{
     Trial,
-    figure::{Figure, Target},
+    figure::{FLOOR, Figure, Target},
     floor::Floor,
     measure::Schedule,
     notation::milliseconds,
+    program::Program,
     rows::{Extent, Method, Prepared, TO_BE_SET, Tools},
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
@@ -23,7 +24,7 @@ use crate::{
 use anyhow::ensure;
 use std::{
     path::PathBuf,
-    process::Child,
+    process::{Child, ExitStatus},
     time::{Duration, Instant},
 };
 
@@ -42,7 +43,7 @@ const COLUMNS: [&str; 9] = [
 
 impl Method for Many {
     fn floor(&self) -> Floor {
-        Floor::Unmeasured
+        Floor::Start
     }
 
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
@@ -62,6 +63,10 @@ impl Method for Many {
                 count,
             })
         })?;
+        let ends = prepared.workloads.add_true()?;
+        let programs = (0..count).map(|_| launched(&prepared.workloads, &ends));
+        let programs = programs.collect::<anyhow::Result<_>>();
+        add_floor(&mut prepared, &workload(count), || Ok(Launched(programs?)));
         prepared.schedule.watched = watch_ours(&prepared, ALL);
         Ok(prepared)
     }
@@ -70,7 +75,8 @@ impl Method for Many {
         let workload = samples.contenders().first().map_or("", |one| &one.workload);
         let mut figures = figures_of(samples, workload, (ALL, Unit::Microseconds), &OTHERS);
         let contenders = samples.contenders().iter();
-        figures.extend(contenders.map(|contender| failures(samples, contender)));
+        let counted = contenders.filter(|contender| contender.subject != FLOOR);
+        figures.extend(counted.map(|contender| failures(samples, contender)));
         let title = format!(
             "{workload} by each runtime, no engine in between, ms: all made, then all\n\
              started, then all ended and deleted. A failure is one that was not made, does not run or did\n\
@@ -158,6 +164,22 @@ impl Crowd {
     }
 }
 
+/// As many programs at once that end by themselves, and nothing that knows of containers.
+struct Launched(Vec<Program>);
+
+impl Trial for Launched {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let began = Instant::now();
+        let begun = self.0.iter_mut().map(|program| program.command().spawn());
+        let begun: Vec<Child> = begun.collect::<Result<_, _>>()?;
+        let ended = begun.into_iter().map(|mut child| child.wait());
+        let failures = ended.filter(|ended| !ended.as_ref().is_ok_and(ExitStatus::success));
+        let failures = failures.count();
+        ensure!(failures == 0, "{failures} did not run");
+        Ok(vec![Reading::one_us(ALL, microseconds(began.elapsed()))])
+    }
+}
+
 /// One that does not start ends, or is seen not to run.
 fn start(runtime: &Runtime, containers: &[Container<'_>]) -> anyhow::Result<()> {
     let begun = containers.iter().map(Container::begin_start);
@@ -183,8 +205,12 @@ fn table(samples: &Samples, workload: &str, figures: &[Figure]) -> Table {
         let contender = Contender::new(workload, subject);
         let of = |measure: &str| median(&samples.series(&contender, measure));
         let mut cells = vec![subject.to_owned(), milliseconds(of(ALL))];
-        cells.extend(STEPS.map(|step| milliseconds(of(step))));
         let failures = samples.series(&contender, FAILURES);
+        if failures.is_empty() {
+            table.line(cells);
+            continue;
+        }
+        cells.extend(STEPS.map(|step| milliseconds(of(step))));
         cells.push(format!("{:.0}", failures.iter().sum::<f64>()));
         if let Some(promised) = figure_of(figures, FAILURES, subject) {
             let [_, _, judged @ ..] = ratio_cells(promised);
@@ -199,14 +225,20 @@ fn table(samples: &Samples, workload: &str, figures: &[Figure]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::samples, *};
+    use super::{
+        super::tests::{WITH_FLOOR, samples},
+        *,
+    };
     use crate::rows::present_on_terminal;
 
     #[test]
     fn failures_of_all_rounds_stand_beside_the_times() {
-        let samples = samples(&workload(100), |subject, round| {
+        let samples = samples((&workload(100), WITH_FLOOR), |subject, round| {
             let times = if subject == OURS { 1.0 } else { 3.5 };
             let us = |us: f64| us * times + round;
+            if subject == FLOOR {
+                return vec![Reading::one_us(ALL, 60_000.0 + round)];
+            }
             vec![
                 Reading::one_us(ALL, us(900_000.0)),
                 Reading::one_us("create", us(500_000.0)),

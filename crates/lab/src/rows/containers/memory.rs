@@ -10,7 +10,6 @@ use super::{
 use crate::{
     Trial,
     figure::{Figure, Target},
-    floor::Floor,
     measure::Schedule,
     memory::{Held, Process, tree_of},
     notation::kibibytes,
@@ -40,10 +39,6 @@ const MOST_BYTES: f64 = 1.5 * 1024.0 * 1024.0;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Method for Memory {
-    fn floor(&self) -> Floor {
-        Floor::Unmeasured
-    }
-
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let asked = Asked::alone(workloads.add_idle()?);
@@ -165,12 +160,15 @@ fn table(samples: &Samples, figures: &[Figure]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::samples, *};
+    use super::{
+        super::tests::{RUNTIMES, samples},
+        *,
+    };
     use crate::rows::present_on_terminal;
 
     #[test]
     fn runtimes_stand_down_and_who_holds_it_across() {
-        let samples = samples(WORKLOAD, |subject, round| {
+        let samples = samples((WORKLOAD, RUNTIMES), |subject, round| {
             let kib = if subject == OURS { 100 } else { 0 };
             let pages = round as u64 * 4096 * u64::from(kib > 0);
             vec![

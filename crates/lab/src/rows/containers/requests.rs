@@ -1,8 +1,9 @@
 //! `container-requests`: requests a second to nginx and to Redis in a container that shares the host's network, so that
-//! what is measured is the runtime's filter and nothing of a network of containers.
+//! what is measured is the runtime's filter and nothing of a network of containers. Their floor is the same server behind a filter
+//! of one instruction, in no container.
 
 use super::{
-    OURS, RUNC, add_runtimes,
+    OURS, RUNC, add_floor, add_runtimes,
     bundle::{Asked, lay_out},
     figure_of, figures_of, per_second, ratio_cells,
     runtime::{Container, Runtime},
@@ -10,15 +11,16 @@ use super::{
 };
 use crate::{
     Trial,
-    figure::{Figure, Target},
+    figure::{Figure, TO_FLOOR, Target},
     floor::Floor,
     measure::Schedule,
     network::{Port, Transport},
     notation::short,
     pin::{Apart, Pin},
-    rows::{Extent, Method, Prepared, TO_BE_SET, Tools},
+    program::Program,
+    rows::{Extent, Method, Prepared, TO_BE_SET, Tools, ratio_cell},
     sample::{Reading, Samples, Unit},
-    server::Answer,
+    server::{self, Answer, Readiness},
     subjects::{named_version, server_program, version_by},
     table::Table,
     workloads::Workloads,
@@ -52,7 +54,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Method for Requests {
     fn floor(&self) -> Floor {
-        Floor::Unmeasured
+        Floor::Filter
     }
 
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
@@ -68,6 +70,7 @@ impl Method for Requests {
         let mut prepared = Prepared::new(schedule(), workloads);
         for made in bundles {
             let (server, bundle) = made?;
+            let name = server.name;
             add_runtimes(&mut prepared, tools, server.name, |runtime| {
                 Ok(Served {
                     runtime: runtime.clone(),
@@ -76,6 +79,8 @@ impl Method for Requests {
                     apart: Apart::find()?,
                 })
             })?;
+            let floor = Filtered::lay_out(&prepared.workloads, server);
+            add_floor(&mut prepared, name, || floor);
         }
         prepared.schedule.watched = watch_ours(&prepared, RATE);
         Ok(prepared)
@@ -155,9 +160,9 @@ fn nginx(workloads: &Workloads, extent: Extent) -> anyhow::Result<Server> {
 fn nginx_settings(folder: &Path, port: u16) -> String {
     let folder = folder.display();
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-    let temporary = temporary.map(|one| format!("{one}_temp_path /tmp/{one};\n"));
+    let temporary = temporary.map(|one| format!("{one}_temp_path {folder}/{one};\n"));
     format!(
-        "daemon off;\nmaster_process off;\npid /tmp/pid;\nerror_log stderr crit;\nevents {{}}\n\
+        "daemon off;\nmaster_process off;\npid {folder}/pid;\nerror_log stderr crit;\nevents {{}}\n\
          http {{\naccess_log off;\nkeepalive_requests 1000000;\n{}server {{\nlisten 127.0.0.1:{port};\n\
          root {folder};\n}}\n}}\n",
         temporary.concat()
@@ -273,21 +278,52 @@ impl Trial for Served {
         drop(pin);
         let _pin = Pin::to(&self.apart.outside)?;
         self.await_answer(&container)?;
-        let rate = self.ask()?;
-        Ok(vec![per_second(RATE, rate)])
+        Ok(vec![per_second(RATE, self.server.ask()?)])
+    }
+}
+
+/// The server by itself.
+struct Filtered {
+    started: server::Server,
+    server: Server,
+    apart: Apart,
+}
+
+impl Filtered {
+    fn lay_out(workloads: &Workloads, server: Server) -> anyhow::Result<Self> {
+        let floor = workloads.add_floor(Floor::Filter)?;
+        let floor = floor.context("no floor of calls")?;
+        let [program, arguments @ ..] = &server.words[..] else {
+            bail!("a server without a program");
+        };
+        let command = palisade_wall::Command {
+            program: program.into(),
+            arguments: arguments.iter().map(Into::into).collect(),
+        };
+        Ok(Self {
+            started: server::Server {
+                program: Program::new(&floor.line(&command))?,
+                readiness: Readiness::Answers(server.hello()),
+            },
+            server,
+            apart: Apart::find()?,
+        })
+    }
+}
+
+impl Trial for Filtered {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let pin = Pin::to(&self.apart.inside)?;
+        let _running = self.started.start()?;
+        drop(pin);
+        let _pin = Pin::to(&self.apart.outside)?;
+        Ok(vec![per_second(RATE, self.server.ask()?)])
     }
 }
 
 impl Served {
     fn await_answer(&self, container: &Container<'_>) -> anyhow::Result<()> {
-        let (question, answer) = self.server.hello;
-        let answer = Answer {
-            transport: Transport::Tcp,
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, self.server.port)),
-            namespace: None,
-            question,
-            answer,
-        };
+        let answer = self.server.hello();
         let began = Instant::now();
         while !answer.is_given()? {
             if container.has_ended()? || began.elapsed() > PATIENCE {
@@ -297,10 +333,23 @@ impl Served {
         }
         Ok(())
     }
+}
+
+impl Server {
+    fn hello(&self) -> Answer {
+        let (question, answer) = self.hello;
+        Answer {
+            transport: Transport::Tcp,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
+            namespace: None,
+            question,
+            answer,
+        }
+    }
 
     /// The client's rate.
     fn ask(&self) -> anyhow::Result<f64> {
-        let [program, arguments @ ..] = &self.server.client[..] else {
+        let [program, arguments @ ..] = &self.client[..] else {
             bail!("a client without a program");
         };
         let mut client = Command::new(program);
@@ -308,14 +357,16 @@ impl Served {
         let output = client.output();
         let output = output.with_context(|| format!("host: cannot run {program}"))?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let rate = output.status.success().then(|| (self.server.read)(&said));
+        let rate = output.status.success().then(|| (self.read)(&said));
         rate.flatten()
             .with_context(|| format!("{program} tells no rate: {}", said.trim()))
     }
 }
 
 fn table(samples: &Samples, figures: &[Figure]) -> Table {
-    let mut table = Table::new(["", "median", "p10", "p90", "× runc", "95 %", "target", ""]);
+    let mut table = Table::new([
+        "", "median", "p10", "p90", "× floor", "× runc", "95 %", "target", "",
+    ]);
     for server in [NGINX, REDIS] {
         let of_server: Vec<Figure> = figures
             .iter()
@@ -333,6 +384,8 @@ fn table(samples: &Samples, figures: &[Figure]) -> Table {
             let mut cells = vec![format!("  {subject}")];
             cells.extend([summary.median, summary.p10, summary.p90].map(short));
             let ratio = figure_of(&of_server, &format!("{RATE}, × {RUNC}"), OURS);
+            let to_floor = figure_of(&of_server, &format!("{RATE}{TO_FLOOR}"), subject);
+            cells.push(ratio_cell(to_floor));
             if let Some(ratio) = ratio.filter(|_| subject == OURS) {
                 cells.extend(ratio_cells(ratio));
             }
@@ -344,12 +397,15 @@ fn table(samples: &Samples, figures: &[Figure]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::samples, *};
+    use super::{
+        super::tests::{WITH_FLOOR, samples},
+        *,
+    };
     use crate::rows::present_on_terminal;
 
     #[test]
     fn servers_stand_down_and_their_rates_across() {
-        let samples = samples(NGINX, |subject, round| {
+        let samples = samples((NGINX, WITH_FLOOR), |subject, round| {
             let rate = if subject == OURS { 49_900.0 } else { 50_000.0 };
             vec![per_second(RATE, rate + round)]
         });

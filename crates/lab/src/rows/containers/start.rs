@@ -1,9 +1,9 @@
 //! `container-start`: from `create` to the return of `delete`, of a container whose program ends at once.
 
 use super::{
-    CRUN, RUNC, add_runtimes,
+    CRUN, RUNC, add_floor, add_runtimes,
     bundle::{Asked, lay_out},
-    figure_of, figures_of, ratio_lines,
+    figure_of, figures_of, launched, ratio_lines,
     runtime::Runtime,
     subjects, watch_ours,
 };
@@ -13,6 +13,7 @@ use crate::{
     floor::Floor,
     measure::Schedule,
     notation::milliseconds,
+    program::Program,
     rows::{Method, Prepared, TO_BE_SET, Tools},
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
@@ -41,12 +42,13 @@ const COLUMNS: [&str; 11] = [
 
 impl Method for Start {
     fn floor(&self) -> Floor {
-        Floor::Unmeasured
+        Floor::Start
     }
 
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
-        let asked = Asked::alone(workloads.add_true()?);
+        let program = workloads.add_true()?;
+        let asked = Asked::alone(program.clone());
         let bundle = lay_out(&workloads, "bundle", &asked)?;
         let mut prepared = Prepared::new(schedule(), workloads);
         add_runtimes(&mut prepared, tools, WORKLOAD, |runtime| {
@@ -55,6 +57,8 @@ impl Method for Start {
                 bundle: bundle.clone(),
             })
         })?;
+        let floor = launched(&prepared.workloads, &program);
+        add_floor(&mut prepared, WORKLOAD, || Ok(Launched(floor?)));
         prepared.schedule.watched = watch_ours(&prepared, ALL);
         Ok(prepared)
     }
@@ -108,6 +112,15 @@ impl Trial for Life {
     }
 }
 
+/// The program's life, and nothing that knows of containers.
+struct Launched(Program);
+
+impl Trial for Launched {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        Ok(vec![Reading::one_us(ALL, microseconds(self.0.run()?))])
+    }
+}
+
 fn table(samples: &Samples, figures: &[Figure]) -> Table {
     let mut table = Table::new(COLUMNS);
     for subject in subjects(samples) {
@@ -124,23 +137,31 @@ fn cells_of(samples: &Samples, figures: &[Figure], subject: &str) -> Vec<String>
         cells.extend([summary.median, summary.p10, summary.p90].map(milliseconds));
     }
     let contender = Contender::new(WORKLOAD, subject);
-    cells.extend(STEPS.map(|step| milliseconds(median(&samples.series(&contender, step)))));
+    let steps = STEPS.map(|step| samples.series(&contender, step));
+    let steps = steps.iter().filter(|series| !series.is_empty());
+    cells.extend(steps.map(|series| milliseconds(median(series))));
     cells
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{OURS, tests::samples},
+        super::{
+            OURS,
+            tests::{WITH_FLOOR, samples},
+        },
         *,
     };
-    use crate::rows::present_on_terminal;
+    use crate::{figure::FLOOR, rows::present_on_terminal};
 
     #[test]
     fn runtimes_stand_down_and_steps_across() {
-        let samples = samples(WORKLOAD, |subject, round| {
+        let samples = samples((WORKLOAD, WITH_FLOOR), |subject, round| {
             let times = if subject == OURS { 1.0 } else { 4.5 };
             let us = |us: f64| us * times + round;
+            if subject == FLOOR {
+                return vec![Reading::one_us(ALL, 600.0 + round)];
+            }
             vec![
                 Reading::one_us(ALL, us(9_000.0)),
                 Reading::one_us("create", us(5_000.0)),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Trial,
-    figure::{Figure, Target, Verdict},
+    figure::{FLOOR, Figure, TO_FLOOR, Target, Verdict},
     floor::Floor,
     measure::Schedule,
     notation::four_figures,
@@ -20,6 +20,7 @@ use crate::{
     rows::{
         Extent, Method, Prepared, TO_BE_SET, Tools,
         operations::{parse_output, target_cell},
+        ratio_cell,
     },
     sample::{Contender, Reading, Samples, Unit},
     server::Running,
@@ -63,6 +64,9 @@ const KEYS: [&str; 7] = [
     "compile", "load", "register", "link", "imports", "start", "unlink",
 ];
 
+/// The first of those that the engine has alone: before it a filter is compiled, loaded and registered once.
+const LINKING: usize = 3;
+
 /// From the signal until the first answer that the other filter has seen.
 const SWAPPED: &str = "swap";
 const ASKED: &str = "requests";
@@ -79,7 +83,7 @@ static LANES: [Lane; 1] = [Lane {
 
 impl Method for Swap {
     fn floor(&self) -> Floor {
-        Floor::Unmeasured
+        Floor::Engine
     }
 
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
@@ -90,15 +94,18 @@ impl Method for Swap {
         let filter = workloads.folder().join("header.wasm");
         let served = workloads.folder().join("served.wasm");
         fs::copy(&filter, &served).context("host: cannot lay out a filter")?;
-        let line: [OsString; 3] = [
-            tools.palisade.companion(PROGRAM)?.into(),
-            "link".into(),
-            filter.into(),
-        ];
+        let program = tools.palisade.companion(PROGRAM)?;
         let mut prepared = Prepared::new(schedule(), workloads);
-        let steps = Steps(Program::new(&line)?);
-        let alone = Contender::new(ALONE, LIBRARY);
-        prepared.trials.push((alone, Box::new(steps)));
+        for (subject, what, keys) in [
+            (LIBRARY, "link", &KEYS[..]),
+            (FLOOR, "engine-link", &KEYS[LINKING..]),
+        ] {
+            let line: [OsString; 3] = [program.clone().into(), what.into(), filter.clone().into()];
+            let program = Program::new(&line)?;
+            let steps = Steps { program, keys };
+            let alone = Contender::new(ALONE, subject);
+            prepared.trials.push((alone, Box::new(steps)));
+        }
         let lanes = open_lanes(&LANES, tables, tools, &mut prepared)?;
         let mut load = Asking::by_ours(tools)?.load;
         // The lab looks on meanwhile, on the same processor.
@@ -136,6 +143,11 @@ impl Method for Swap {
             .iter()
             .map(|(key, title, _, target)| of(&alone, key, us, *target).titled(title.trim()))
             .collect();
+        let to_floor = STEPS[LINKING..].iter().filter_map(|(key, title, ..)| {
+            let figure = Figure::to_own_floor(samples, &alone, (key, us), None);
+            figure.map(|figure| figure.titled(title.trim()))
+        });
+        figures.extend(to_floor);
         figures.push(of(&served, SWAPPED, us, None).titled("swap"));
         figures.push(of(&served, ASKED, Unit::Count, None).titled("requests answered"));
         figures.push(lost_figure(samples, &served).titled("requests lost"));
@@ -172,11 +184,15 @@ fn tables(layout: &Layout<'_>) -> anyhow::Result<String> {
     ))
 }
 
-struct Steps(Program);
+struct Steps {
+    program: Program,
+    keys: &'static [&'static str],
+}
 
 impl Trial for Steps {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
-        parse_output(&self.0.run_for_output()?, Unit::Microseconds, &KEYS)
+        let said = self.program.run_for_output()?;
+        parse_output(&said, Unit::Microseconds, self.keys)
     }
 }
 
@@ -339,7 +355,9 @@ fn find<'a>(figures: &'a [Figure], measure: &str) -> Option<&'a Figure> {
 }
 
 fn steps_table(figures: &[Figure]) -> Table {
-    let mut table = Table::new(["", "median", "p10", "p90", "target", "", "plugins"]);
+    let mut table = Table::new([
+        "", "median", "p10", "p90", "× floor", "target", "", "plugins",
+    ]);
     for (key, title, published, _) in STEPS {
         let figure = find(figures, key);
         let summary = figure.and_then(|figure| figure.summary);
@@ -349,6 +367,7 @@ fn steps_table(figures: &[Figure]) -> Table {
             cell(summary.map(|one| one.median)),
             cell(summary.map(|one| one.p10)),
             cell(summary.map(|one| one.p90)),
+            ratio_cell(find(figures, &format!("{key}{TO_FLOOR}"))),
             figure
                 .and_then(|one| one.target)
                 .map_or_else(String::new, target_cell),
@@ -392,6 +411,7 @@ mod tests {
     fn samples(lost: [u64; 4]) -> Samples {
         let contenders = [
             Contender::new(ALONE, LIBRARY),
+            Contender::new(ALONE, FLOOR),
             Contender::new(SERVED, HEADER_KEPT),
         ];
         let mut samples = Samples::new(contenders.to_vec());
@@ -401,12 +421,15 @@ mod tests {
                 .iter()
                 .zip(steps)
                 .map(|(key, us)| Reading::one_us(key, us));
+            let engine = [6.0, 4.0, 2.0, 1.0];
+            let engine = KEYS[LINKING..].iter().zip(engine);
+            let engine = engine.map(|(key, us)| Reading::one_us(key, us));
             let swaps = vec![
                 Reading::one_us(SWAPPED, 5200.0),
                 Reading::one_count(ASKED, 61_000),
                 Reading::one_count(LOST, lost),
             ];
-            samples.push_round(vec![steps.collect(), swaps]);
+            samples.push_round(vec![steps.collect(), engine.collect(), swaps]);
         }
         samples
     }
