@@ -48,9 +48,20 @@ pub(crate) struct Parked {
     pub(crate) host_uid: u32,
     /// When the keeper began and finished making it, in ns of the monotonic clock.
     pub(crate) made_ns: (u64, u64),
+    /// Stream to the init of a domain like it, which the keeper makes when nothing of this one runs any more.
+    pub(crate) next: Option<OwnedFd>,
 }
 
 impl Ordered {
+    /// One whose order the keeper has.
+    pub(crate) fn by_keeper(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            ordered_ns: monotonic_ns(),
+            parked: None,
+        }
+    }
+
     /// Waits until the domain exists.
     pub(crate) fn parked(&mut self) -> Result<&Parked, KeeperError> {
         let parked = match self.parked.take() {
@@ -88,6 +99,7 @@ fn receive_parked(socket: BorrowedFd<'_>) -> Result<Parked, KeeperError> {
             pid: pid as u32,
             host_uid: host_uid as u32,
             made_ns: (began_ns, done_ns),
+            next: fds.pop_front(),
         }),
         (wire::KEEPER_FAILED, _) => Err(failure(&record)),
         _ => Err(KeeperError::Gone),
@@ -517,4 +529,55 @@ fn above_streams(fd: OwnedFd) -> rustix::io::Result<OwnedFd> {
         return Ok(fd);
     }
     rustix::io::fcntl_dupfd_cloexec(fd, FIRST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each is made after the end of the one before, without anybody's asking, as long as somebody waits for it. With no namespaces:
+    /// so it is the same on every machine.
+    #[test]
+    fn domains_follow_one_another() {
+        let keeper = Keeper::start().unwrap();
+        let order = ParkOrder {
+            bare: true,
+            ..ParkOrder::of(Standing::of_this_process(), true)
+        };
+        let mut domain = keeper.order(&order, None, &[]).unwrap();
+        let mut inits = Vec::new();
+        for _ in 0..3 {
+            // Closing its socket lets it go.
+            let (_socket, parked) = domain.into_parts().unwrap();
+            inits.push(parked.pidfd);
+            domain = Ordered::by_keeper(parked.next.unwrap());
+        }
+        // Of those before nothing runs any more.
+        let (socket, last) = domain.into_parts().unwrap();
+        assert!(inits.iter().all(|init| has_ended(init)));
+        assert!(!has_ended(&last.pidfd));
+        drop((socket, last.next));
+        drop(keeper);
+        assert!(has_ended(&last.pidfd));
+    }
+
+    #[test]
+    fn a_domain_alone_is_followed_by_none() {
+        let keeper = Keeper::start().unwrap();
+        let order = ParkOrder {
+            bare: true,
+            ..ParkOrder::of(Standing::of_this_process(), false)
+        };
+        let (_, parked) = keeper
+            .order(&order, None, &[])
+            .unwrap()
+            .into_parts()
+            .unwrap();
+        assert!(parked.next.is_none());
+    }
+
+    fn has_ended(init: &OwnedFd) -> bool {
+        let mut fds = [PollFd::new(init, PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&rustix::event::Timespec::default())).unwrap() == 1
+    }
 }

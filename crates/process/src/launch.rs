@@ -6,6 +6,7 @@ mod listeners;
 mod message;
 mod mounts;
 mod prelude;
+mod prepared;
 mod streams;
 
 use crate::lock::lock;
@@ -35,6 +36,7 @@ use listeners::Listeners;
 use message::{Contents, Message};
 use palisade_wall::{Streams, journal::Journal};
 use prelude::Prelude;
+pub(crate) use prepared::Prepared;
 use rustix::io::Errno;
 use std::{
     cell::LazyCell,
@@ -115,7 +117,7 @@ impl Launcher {
                 (keeper.order(&order, None, &[])?, standing)
             }
         };
-        let ahead = Ahead::of(ordered, Prelude::default());
+        let ahead = Ahead::of(ordered, Arc::default());
         let launcher = Self {
             keeper: Mutex::new(Some(Arc::new(keeper))),
             is_for_one: true,
@@ -180,7 +182,7 @@ impl Launcher {
     }
 
     fn order(&self, prelude: Prelude) -> Result<(), LaunchError> {
-        let ahead = Ahead::order(&*self.keeper()?, &self.park_order(), prelude)?;
+        let ahead = Ahead::order(&*self.keeper()?, &self.park_order(), Arc::new(prelude))?;
         lock(&self.pool).push(ahead);
         Ok(())
     }
@@ -190,7 +192,7 @@ impl Launcher {
     }
 
     /// The domain ordered longest ago if it suits, else a fresh one.
-    fn take_ahead(&self, suits: impl Fn(&Prelude) -> bool) -> Result<Ahead, LaunchError> {
+    fn take_ahead(&self, suits: impl Fn(&Arc<Prelude>) -> bool) -> Result<Ahead, LaunchError> {
         loop {
             let next = lock(&self.pool).take();
             match next {
@@ -249,7 +251,7 @@ impl Launcher {
     fn order_in(&self, cgroup: BorrowedFd<'_>) -> Result<Ahead, LaunchError> {
         let order = self.park_order();
         let domain = self.keeper()?.order(&order, Some(cgroup), &[])?;
-        Ok(Ahead::of(domain, Prelude::default()))
+        Ok(Ahead::of(domain, Arc::default()))
     }
 
     /// Starts the plan's guest.
@@ -258,10 +260,29 @@ impl Launcher {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
+        self.launch_prepared(plan, None, streams)
+    }
+
+    /// The same of a plan for which some was made before.
+    pub(crate) fn launch_prepared(
+        &self,
+        plan: &Plan,
+        prepared: Option<&Prepared>,
+        streams: &Streams<'_>,
+    ) -> Result<Domain, LaunchError> {
         let ready = streams::Ready::of(streams, self.machine.tier, plan.root_is_granted())?;
-        let seccomp = self.filter_of(plan, ready.files)?;
+        let (files, needs_init) = (ready.files, ready.needs_init());
+        let is_plain = files == StreamFiles::default() && !needs_init;
+        let prepared = prepared.filter(|one| is_plain && one.is_of(plan));
+        let seccomp = match prepared {
+            Some(prepared) => Arc::clone(&prepared.seccomp),
+            None => self.filter_of(plan, files)?,
+        };
         let mut held = self.hold(plan)?;
-        let wanted = LazyCell::new(|| Prelude::of(plan, &seccomp, ready.files, ready.needs_init()));
+        let wanted = LazyCell::new(|| match prepared {
+            Some(prepared) => Arc::clone(&prepared.prelude),
+            None => Arc::new(Prelude::of(plan, &seccomp, files, needs_init)),
+        });
         let mut ahead = match held.cgroup_to_be_born_in()? {
             Some(cgroup) => self.order_in(cgroup.as_fd())?,
             // A domain that has only its namespaces suits every launch.
@@ -289,13 +310,18 @@ impl Launcher {
         });
         let times = (ahead.domain.ordered_ns, message.send(&ahead.domain.socket)?);
         keeper.confirm()?;
+        let (socket, mut parked) = ahead.domain.into_parts()?;
+        let like_it = parked.next.take();
         // What fails from here on ends it, and waits until nothing of it is left.
         let mut domain = Domain::new(
             Arc::clone(&keeper),
-            ahead.domain.into_parts()?,
+            (socket, parked),
             plan,
             held,
-            (self.layout_to_keep(plan), self.machine.landlock_abi),
+            (
+                self.layout_to_keep(plan, prepared),
+                self.machine.landlock_abi,
+            ),
         );
         // While init works, and before there is a guest that could take away what this needs.
         if let Some(network) = &mut network {
@@ -305,8 +331,9 @@ impl Launcher {
         domain.has_started(started.terminal.take(), times, started.words);
         // Not before: the kernel keeps who was woken for this processor until this thread waits.
         if self.parks_ahead {
-            let order = (self.park_order(), wanted.clone());
-            let promise = Promise::of(&domain, &keeper, &self.pool, order);
+            let order = (self.park_order(), Arc::clone(&wanted));
+            let like_it = like_it.filter(|_| ahead.prelude == *wanted);
+            let promise = Promise::of(&domain, like_it, &keeper, &self.pool, order);
             let follow = move |keeper: &_, init: BorrowedFd<'_>| promise.follow(keeper, init);
             domain.followed_by(Successor::new(follow));
         }
@@ -320,11 +347,12 @@ impl Launcher {
     }
 
     /// What is known of the guest's files while it runs. One of many keeps no copies of what lies in them.
-    fn layout_to_keep(&self, plan: &Plan) -> Option<Arc<Layout>> {
+    fn layout_to_keep(&self, plan: &Plan, prepared: Option<&Prepared>) -> Option<Arc<Layout>> {
         let layout = plan.layout()?;
-        Some(match self.is_for_one {
-            true => Arc::clone(layout),
-            false => Arc::new(layout.without_contents()),
+        Some(match prepared {
+            _ if self.is_for_one => Arc::clone(layout),
+            Some(prepared) => Arc::clone(&prepared.kept_layout),
+            None => Arc::new(layout.without_contents()),
         })
     }
 

@@ -60,8 +60,8 @@ pub(crate) struct ParkOrder {
     pub(crate) own_uid: bool,
     /// Make no namespaces: held by Landlock and seccomp alone.
     pub(crate) bare: bool,
-    /// Let the domain's end not wait for its mounts to be taken down.
-    pub(crate) keep_mounts: bool,
+    /// Domains follow one another: each end does not wait for the mounts to be taken down, and the next one is made then.
+    pub(crate) ahead: bool,
     /// Uid inside the domain.
     pub(crate) uid: u32,
     /// Gid inside the domain.
@@ -70,12 +70,12 @@ pub(crate) struct ParkOrder {
 
 impl ParkOrder {
     /// For a process of this standing.
-    pub(crate) fn of(standing: Standing, keep_mounts: bool) -> Self {
+    pub(crate) fn of(standing: Standing, ahead: bool) -> Self {
         let (uid, gid) = standing.ids_inside();
         Self {
             own_uid: standing.tier == Tier::Privileged,
             bare: standing.tier == Tier::Bare,
-            keep_mounts,
+            ahead,
             uid,
             gid,
         }
@@ -94,12 +94,12 @@ impl ParkOrder {
             wire::PARK_NETWORK | wire::PARK_CGROUP
         };
         let own = if self.own_uid { wire::PARK_OWN_UID } else { 0 };
-        let keep = if self.keep_mounts {
-            wire::PARK_KEEP_MOUNTS
+        let ahead = if self.ahead {
+            wire::PARK_KEEP_MOUNTS | wire::PARK_FOLLOW
         } else {
             0
         };
-        to(0, made_of | own | keep);
+        to(0, made_of | own | ahead);
         to(1, u64::from(self.uid));
         to(2, u64::from(self.gid));
         to(3, u64::from(outer_uid));

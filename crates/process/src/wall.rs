@@ -4,6 +4,7 @@ use crate::{
     Domain, DomainError, InnerNetwork, LaunchError, Launcher, Machine, ThisHost,
     cgroup::{Freezer, MemoryMeter},
     grants::{Change, Changed},
+    launch,
     plan::{NAME, Options, Plan, PlanError, make_plan},
 };
 use palisade_policy::FileGrant;
@@ -62,8 +63,9 @@ impl palisade_wall::Plan for Plan {
         Self::looked_for(self)
     }
 
-    fn prepare(&self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
-        Ok(Prepared::default())
+    fn prepare(&self, launcher: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
+        let prepared = launch::Prepared::of(self, launcher)?;
+        Ok(prepared.map_or_else(Prepared::default, |prepared| Prepared::new(prepared, None)))
     }
 
     fn prepare_in_time(&self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
@@ -72,11 +74,12 @@ impl palisade_wall::Plan for Plan {
 
     fn launch(
         &self,
-        _: &Prepared,
+        prepared: &Prepared,
         launcher: &Launcher,
         streams: &Streams<'_>,
     ) -> Result<Box<dyn palisade_wall::Domain>, Error> {
-        Ok(Box::new(launcher.launch(self, streams)?))
+        let launched = launcher.launch_prepared(self, prepared.get(), streams);
+        Ok(Box::new(launched?))
     }
 }
 

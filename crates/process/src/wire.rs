@@ -167,7 +167,8 @@ pub mod of_thread {
 // Keeper to supervisor.
 
 /// The domain exists; said on its own socket. Words: init's host pid, host uid, times in ns before and
-/// after its making. Descriptor: init's pidfd.
+/// after its making. Descriptors: init's pidfd; the supervisor's end of the socket of the domain that is made after its end, if
+/// one is.
 pub const KEEPER_PARKED: u64 = 16;
 /// The user namespace asked for. Descriptor: the namespace.
 pub const KEEPER_IDS_MAPPED: u64 = 17;
@@ -186,6 +187,9 @@ pub const PARK_CGROUP: u64 = 4;
 pub const PARK_BARE: u64 = 8;
 /// Let go of the domain's mounts after its end has been told, not before.
 pub const PARK_KEEP_MOUNTS: u64 = 16;
+/// Make another one like it after its end, and so on, as long as the other end of its socket is open. That end comes with
+/// [`KEEPER_PARKED`].
+pub const PARK_FOLLOW: u64 = 32;
 
 /// Positions of the last words of [`KEEPER_PARK`].
 pub const PARK_AFTER: usize = 5;

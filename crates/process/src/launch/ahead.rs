@@ -18,7 +18,7 @@ use std::{
 #[derive(Debug)]
 pub(super) struct Ahead {
     pub(super) domain: Ordered,
-    pub(super) prelude: Prelude,
+    pub(super) prelude: Arc<Prelude>,
     /// The init after whose end it is made.
     after: Option<OwnedFd>,
 }
@@ -27,13 +27,13 @@ impl Ahead {
     pub(super) fn order(
         keeper: &Keeper,
         order: &ParkOrder,
-        prelude: Prelude,
+        prelude: Arc<Prelude>,
     ) -> Result<Self, KeeperError> {
         let domain = keeper.order(order, None, &prelude.bytes)?;
         Ok(Self::of(domain, prelude))
     }
 
-    pub(super) fn of(domain: Ordered, prelude: Prelude) -> Self {
+    pub(super) fn of(domain: Ordered, prelude: Arc<Prelude>) -> Self {
         Self {
             domain,
             prelude,
@@ -50,6 +50,8 @@ impl Ahead {
 
     pub(super) fn wait_until_ready(&mut self) -> Result<(), KeeperError> {
         self.domain.parked()?;
+        // It is made: the one before has ended.
+        self.after = None;
         if self.prelude.is_empty() {
             return Ok(());
         }
@@ -84,35 +86,40 @@ impl Pool {
 /// The domain for the launch after this one.
 ///
 /// The keeper has the order from the beginning, and makes it when this domain's init has ended: not sooner, for a guest may
-/// want the processor, and without anybody's asking then, for somebody waits for the guest's end. It has one such order at a
+/// want the processor, and without anybody's asking then, for somebody waits for the guest's end. Where it is to be like the one
+/// before, the keeper has known that since it made that. It has one such order at a
 /// time: of many guests that run at once each of the others has a domain ordered at its end, if none waits.
 #[derive(Debug)]
 pub(super) struct Promise {
     pool: Arc<Mutex<Pool>>,
     promised: Option<Ahead>,
     order: ParkOrder,
-    prelude: Prelude,
+    prelude: Arc<Prelude>,
 }
 
 impl Promise {
+    /// `like_it` is that of a domain like this one, if the keeper will make one.
     pub(super) fn of(
         domain: &Domain,
+        like_it: Option<OwnedFd>,
         keeper: &Keeper,
         pool: &Arc<Mutex<Pool>>,
-        (order, prelude): (ParkOrder, Prelude),
+        (order, prelude): (ParkOrder, Arc<Prelude>),
     ) -> Self {
         let mut all = lock(pool);
         let is_wanted = all.waiting.is_empty() && !all.is_promised;
-        let promise = || {
-            let ordered = keeper.order_after(domain.made(), &order, None, &prelude.bytes);
+        let promise = || match like_it {
+            Some(socket) => Some(Ordered::by_keeper(socket)),
             // A keeper that is gone says so at the next launch.
-            ordered.ok()
+            None => keeper
+                .order_after(domain.made(), &order, None, &prelude.bytes)
+                .ok(),
         };
         let promised = is_wanted.then(promise).flatten();
         all.is_promised |= promised.is_some();
         Self {
             pool: Arc::clone(pool),
-            promised: promised.map(|domain| Ahead::of(domain, prelude.clone())),
+            promised: promised.map(|domain| Ahead::of(domain, Arc::clone(&prelude))),
             order,
             prelude,
         }
@@ -127,7 +134,7 @@ impl Promise {
         let mut pool = lock(&self.pool);
         pool.is_promised &= promised.is_none();
         if pool.waiting.is_empty() {
-            let order = || Ahead::order(keeper, &self.order, self.prelude.clone()).ok();
+            let order = || Ahead::order(keeper, &self.order, Arc::clone(&self.prelude)).ok();
             pool.waiting.extend(promised.or_else(order));
         }
     }

@@ -155,13 +155,14 @@ fn begin(
         Some(pid) => pid,
         None => guest::start(init, &mut setup)?,
     };
-    let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4)?;
     let looks = setup.notifies == wire::notifies::INIT;
     if let Some(mask) = setup.affinity.filter(|_| looks) {
         // What it does for the guest counts as the guest's.
         let _ = kernel::set_affinity(mask);
     }
     tell_started(init, &setup);
+    // Who waits for the start does not wait for this. The domain ends if there is no memory for it.
+    let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4)?;
     let counter = setup.cpu_counter.map(|counter| counter.file);
     for fd in setup.fds().iter().filter(|fd| Some(**fd) != counter) {
         kernel::close(*fd);

@@ -297,6 +297,18 @@ fn park(table: &mut Table, request: &Record, fds: &[Fd], message: (&mut [u8], us
     }
 }
 
+/// The order for the domain that follows, of the message that this one was ordered by, and the supervisor's end of its socket.
+fn order_of_next(message: &[u8]) -> Result<(Order, Fd)> {
+    let [own, supervisors] = kernel::socket_pair()?;
+    match Order::new(message, &[own]) {
+        Ok(order) => Ok((order, supervisors)),
+        Err(errno) => {
+            [own, supervisors].into_iter().for_each(kernel::close);
+            Err(errno)
+        }
+    }
+}
+
 /// Keeps a message until a domain has ended.
 fn keep_order(entry: &mut Entry, message: &[u8], fds: &[Fd]) {
     match Order::new(message, fds).during(Step::Clone, 2) {
@@ -354,7 +366,13 @@ fn make_domain(
         namespace::write_maps(pid, [uid, gid], outer, !own_uid)
     };
     let keeps_mounts = flags & wire::PARK_KEEP_MOUNTS != 0 && !bare;
+    // A group is held by who made it: that domain is followed by none. Nor is one here where there is no room: the supervisor
+    // orders it.
+    let is_followed = flags & wire::PARK_FOLLOW != 0 && cgroup.is_none();
+    let next = is_followed.then(|| order_of_next(&buffer[..length]).ok());
+    let (next, next_socket) = next.flatten().unzip();
     let entry = Entry {
+        next,
         made_ns: clone_ns,
         bare,
         gate: Some(gate[1]),
@@ -371,7 +389,10 @@ fn make_domain(
                 kind: wire::KEEPER_PARKED,
                 words: parked_words(pid, outer[0], clone_ns),
             };
-            send_record(socket, &parked, &[pidfd]);
+            match next_socket {
+                Some(next) => send_record(socket, &parked, &[pidfd, next]),
+                None => send_record(socket, &parked, &[pidfd]),
+            }
             // The byte lets init go on: its ids exist now.
             let _ = kernel::write(gate[1], b"m");
         }
@@ -379,8 +400,10 @@ fn make_domain(
             kernel::pidfd_kill(pidfd);
             kernel::close(gate[1]);
             entry.mounts.into_iter().for_each(kernel::close);
+            next.into_iter().for_each(Order::release);
         }
     }
+    next_socket.into_iter().for_each(kernel::close);
     kernel::close(pidfd);
     outcome.during(Step::MapIds, 0)
 }

@@ -210,6 +210,8 @@ fn await_launch(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
     for stream in 0..STANDARD_STREAMS {
         kernel::close(stream as Fd);
     }
+    kernel::populate_code();
+    setup.messages.make_room().during(Step::ReceiveLaunch, 1)?;
     tell_ready(socket);
     launch::obey(socket, setup)?;
     // They are this process's: init, which shares the list, has others of these numbers.

@@ -82,7 +82,11 @@ pub(crate) struct Setup {
 
 /// Memory of the messages that a domain is started by.
 #[derive(Default)]
-pub(crate) struct Messages([Option<Pool>; 2]);
+pub(crate) struct Messages {
+    begun: [Option<Pool>; 2],
+    /// For the next, if it is no longer than that.
+    room: Option<Pool>,
+}
 
 impl Messages {
     /// Room for a message of this length, and for pointers to all of its strings.
@@ -92,15 +96,28 @@ impl Messages {
         /// Nulls, places in front of arguments, what is short of a pointer's alignment, and a variable.
         const MORE: usize = 16;
         let pointers = length / SHORTEST_STRING + MORE;
-        let place = self.0.iter_mut().find(|place| place.is_none());
+        let place = self.begun.iter_mut().find(|place| place.is_none());
         let place = place.ok_or(Errno::INVAL)?;
-        let pool = Pool::new(length + pointers * size_of::<*const u8>())?;
+        let needed = length + pointers * size_of::<*const u8>();
+        let pool = match self.room.take_if(|room| room.has(needed)) {
+            Some(room) => room,
+            None => Pool::new(needed)?,
+        };
         Ok(place.insert(pool))
+    }
+
+    /// Has memory for a message that is still to come, as most are: who waits for it has the time.
+    pub(crate) fn make_room(&mut self) -> kernel::Result<()> {
+        const MOST_ARE_SHORTER: usize = 4096;
+        let mut room = Pool::new(MOST_ARE_SHORTER)?;
+        room.populate();
+        self.room = Some(room);
+        Ok(())
     }
 
     /// The last message's.
     pub(crate) fn last(&mut self) -> kernel::Result<&mut Pool> {
-        let pools = self.0.iter_mut().rev();
+        let pools = self.begun.iter_mut().rev();
         pools.flatten().next().ok_or(Errno::INVAL)
     }
 
@@ -130,7 +147,8 @@ impl Setup {
         if let Some(stack) = self.stack {
             kernel::release(stack);
         }
-        for pool in self.messages.0.into_iter().flatten() {
+        let Messages { begun, room } = self.messages;
+        for pool in begun.into_iter().chain([room]).flatten() {
             // SAFETY: what this value has of it goes with it, and the rest is the caller's promise.
             unsafe { pool.release() };
         }

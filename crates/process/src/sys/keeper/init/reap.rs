@@ -333,16 +333,22 @@ fn end_all(guest: i32, mut status: u32, reason: u64) -> (u32, u64) {
         }
         killed += 1;
     };
-    kill_others();
-    while let Ok(Some((pid, ended))) = kernel::wait_any(WALL) {
-        bury(pid, ended);
+    loop {
         // The kernel looks at every process for one kill: not once for each that is dead already.
-        while let Ok(Some((pid, ended))) = kernel::wait_any(WALL | WNOHANG) {
-            bury(pid, ended);
+        loop {
+            match kernel::wait_any(WALL | WNOHANG) {
+                Ok(Some((pid, ended))) => bury(pid, ended),
+                Ok(None) => break,
+                // Who has no child has no descendant either: orphans are init's.
+                Err(_) => return (status, killed),
+            }
         }
         kill_others();
+        match kernel::wait_any(WALL) {
+            Ok(Some((pid, ended))) => bury(pid, ended),
+            _ => return (status, killed),
+        }
     }
-    (status, killed)
 }
 
 /// Signals everything there is to end, at one time, so that nobody flees by forking: as PID 1 that

@@ -40,6 +40,21 @@ pub(crate) fn empty(memory: &mut [u8]) {
     }
 }
 
+/// Has the kernel map all of this program's code now (madvise(2)). One that cannot, before Linux 5.14, does as it is executed.
+pub(crate) fn populate_code() {
+    const POPULATE_READ: usize = 22;
+    const PAGE: usize = 4096;
+    // Made by the linker, at the ends of the program's code.
+    unsafe extern "C" {
+        static __executable_start: u8;
+        static etext: u8;
+    }
+    let start = (&raw const __executable_start) as usize;
+    let end = (&raw const etext) as usize;
+    // SAFETY: this program is mapped from there to there, and no byte of it changes.
+    let _ = unsafe { call!(number::MADVISE, start, (end - start).next_multiple_of(PAGE), POPULATE_READ) };
+}
+
 /// One mapping of which parts are given out, one behind the other, until all are given back together.
 pub(crate) struct Pool {
     start: *mut u8,
@@ -55,6 +70,18 @@ impl Pool {
             length: memory.len(),
             used: 0,
         })
+    }
+
+    /// Whether so much can be taken.
+    pub(crate) fn has(&self, length: usize) -> bool {
+        length <= self.length - self.used
+    }
+
+    /// Has the kernel find its pages now (madvise(2)); one that cannot, before Linux 5.14, does when they are written to.
+    pub(crate) fn populate(&mut self) {
+        const POPULATE_WRITE: usize = 23;
+        // SAFETY: the mapping is this value's, and no byte of it changes.
+        let _ = unsafe { call!(number::MADVISE, self.start, self.length, POPULATE_WRITE) };
     }
 
     /// So many bytes, all zero.

@@ -1,0 +1,45 @@
+//! What launches of one plan have in common, made once.
+
+use super::{Launcher, prelude::Prelude};
+use crate::{
+    launch_error::LaunchError,
+    layout::Layout,
+    plan::{Plan, StreamFiles},
+};
+use std::sync::Arc;
+
+/// For streams that are no files, of which most launches are.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The plan's own, by which it is known.
+    layout: Arc<Layout>,
+    /// The program of the system-call filter.
+    pub(super) seccomp: Arc<[u8]>,
+    pub(super) prelude: Arc<Prelude>,
+    /// What a domain that is one of many keeps of the layout.
+    pub(super) kept_layout: Arc<Layout>,
+}
+
+impl Prepared {
+    /// `None` of a plan that has no file system of its own, and where no domain waits for a launch: a start takes milliseconds
+    /// then, and this would be memory of each plan's.
+    pub(crate) fn of(plan: &Plan, launcher: &Launcher) -> Result<Option<Self>, LaunchError> {
+        let Some(layout) = plan.layout().filter(|_| launcher.parks_ahead) else {
+            return Ok(None);
+        };
+        let files = StreamFiles::default();
+        let seccomp = launcher.filter_of(plan, files)?;
+        Ok(Some(Self {
+            layout: Arc::clone(layout),
+            prelude: Arc::new(Prelude::of(plan, &seccomp, files, false)),
+            seccomp,
+            kept_layout: Arc::new(layout.without_contents()),
+        }))
+    }
+
+    /// Whether it was made of this plan: nobody else has its layout, which is there as long as this is.
+    pub(super) fn is_of(&self, plan: &Plan) -> bool {
+        plan.layout()
+            .is_some_and(|layout| Arc::ptr_eq(layout, &self.layout))
+    }
+}
