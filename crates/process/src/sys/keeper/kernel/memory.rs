@@ -52,7 +52,14 @@ pub(crate) fn populate_code() {
     let start = (&raw const __executable_start) as usize;
     let end = (&raw const etext) as usize;
     // SAFETY: this program is mapped from there to there, and no byte of it changes.
-    let _ = unsafe { call!(number::MADVISE, start, (end - start).next_multiple_of(PAGE), POPULATE_READ) };
+    let _ = unsafe {
+        call!(
+            number::MADVISE,
+            start,
+            (end - start).next_multiple_of(PAGE),
+            POPULATE_READ
+        )
+    };
 }
 
 /// One mapping of which parts are given out, one behind the other, until all are given back together.
