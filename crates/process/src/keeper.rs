@@ -554,7 +554,7 @@ mod tests {
         }
         // Of those before nothing runs any more.
         let (socket, last) = domain.into_parts().unwrap();
-        assert!(inits.iter().all(|init| has_ended(init)));
+        assert!(inits.iter().all(has_ended));
         assert!(!has_ended(&last.pidfd));
         drop((socket, last.next));
         drop(keeper);
