@@ -194,7 +194,8 @@ fn watch() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("watch", out.path()).unwrap();
     let has_strace = Command::new("strace").arg("-V").output().is_ok();
-    assert_complete(&outcome, 2 * (3 + usize::from(has_strace)));
+    // Bare, behind the wall, watched, the floor.
+    assert_complete(&outcome, 2 * (4 + usize::from(has_strace)));
 }
 
 #[test]
@@ -359,10 +360,11 @@ fn pictures_within_a_process() {
     }
     let out = tempfile::tempdir().unwrap();
     let outcome = run("kp-x", out.path()).unwrap();
-    let is_time = |figure: &Figure| figure.summary.is_some_and(|it| it.median > 0.0);
-    assert_eq!((outcome.rounds, outcome.figures.len()), (2, 8));
+    let is_time =
+        |figure: &Figure| figure.is_to_floor() || figure.summary.is_some_and(|it| it.median > 0.0);
+    assert_eq!((outcome.rounds, outcome.figures.len()), (2, 4 * (3 + 1)));
     assert!(outcome.figures.iter().all(is_time), "{outcome}");
-    assert_is_read_again(&outcome, 2);
+    assert_is_read_again(&outcome, 3);
 }
 
 /// nginx with no wall and behind each, one request after the other in turn.
@@ -545,7 +547,10 @@ fn a_row_of_neighbours() {
 /// A filter is swapped while it is asked, and no request is lost.
 #[test]
 fn a_filter_is_compiled_linked_and_swapped() {
-    let outcome = assert_served("kp-c", &["library", "palisade serve, header filter"]);
+    let outcome = assert_served(
+        "kp-c",
+        &["library", "floor", "palisade serve, header filter"],
+    );
     let lost = outcome.figures.iter().find(|one| one.measure == "lost");
     let lost = lost.expect("what was lost");
     assert_eq!(lost.verdict, Some(Verdict::Pass), "{outcome}");

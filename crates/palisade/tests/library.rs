@@ -357,6 +357,46 @@ fn a_guest_that_runs_on_holds_up_no_other() {
     );
 }
 
+/// What it failed of is there still: nobody makes domains for as long as nobody asks for one. And who asks is told of now, not of then.
+#[test]
+fn a_domain_that_failed_is_followed_by_none() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (file, away) = (folder.path().join("file"), folder.path().join("away"));
+    fs::write(&file, "content\n").unwrap();
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let guest = shell(&format!("cat {}", file.display()))
+        .read(&file)
+        .launcher(Arc::clone(&launcher));
+    let guest = guest.prepare().unwrap();
+    let run = || guest.spawn().map(|domain| domain.wait().unwrap().exit_code);
+    for _ in 0..3 {
+        assert_eq!(run().unwrap(), 0);
+        launcher.wait_until_parked().unwrap();
+    }
+    let keeper = fs::read_to_string("/proc/thread-self/children").unwrap();
+    let keeper = keeper.trim().to_owned();
+    let inits = || {
+        let children = format!("/proc/{keeper}/task/{keeper}/children");
+        fs::read_to_string(children).unwrap().trim().to_owned()
+    };
+    // The one that waits has it, the next one has not.
+    fs::rename(&file, &away).unwrap();
+    assert_eq!(run().unwrap(), 0);
+    // It is there for a moment.
+    let began = Instant::now();
+    let mut seen = began;
+    while seen.elapsed() < Duration::from_millis(300) {
+        if !inits().is_empty() {
+            seen = Instant::now();
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{}", inits());
+        thread::yield_now();
+    }
+    assert!(run().is_err());
+    fs::rename(&away, &file).unwrap();
+    assert_eq!(run().unwrap(), 0);
+}
+
 /// Init's last words are enough for that: who fled into the background, into a session of its own, or stopped is gone by then.
 #[test]
 fn an_end_that_is_told_early_leaves_nothing_of_the_guest() {

@@ -9,7 +9,6 @@ use crate::{
     wire,
 };
 use rustix::{
-    event::{PollFd, PollFlags},
     fs::{MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags},
     io::Errno,
     net::{
@@ -35,6 +34,8 @@ pub(crate) struct Ordered {
     /// When, in ns of the monotonic clock.
     pub(crate) ordered_ns: u64,
     parked: Option<Parked>,
+    /// Its init has carried the prelude out, and said so.
+    is_ready: bool,
 }
 
 /// A domain that exists.
@@ -59,6 +60,7 @@ impl Ordered {
             socket,
             ordered_ns: monotonic_ns(),
             parked: None,
+            is_ready: false,
         }
     }
 
@@ -71,12 +73,18 @@ impl Ordered {
         Ok(self.parked.insert(parked))
     }
 
-    /// Waits until init has something to say.
-    pub(crate) fn wait_for_init(&self) -> Result<(), KeeperError> {
-        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-        rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
-            .map(drop)
-            .map_err(talk_error)
+    /// Waits until init has carried the prelude out; whether it could.
+    pub(crate) fn wait_until_ready(&mut self) -> Result<bool, KeeperError> {
+        if !self.is_ready {
+            let said = receive_record(self.socket.as_fd()).map_err(talk_error)?;
+            self.is_ready = said.is_some_and(|(record, _)| record.kind == wire::INIT_READY);
+        }
+        Ok(self.is_ready)
+    }
+
+    /// Whether init has said that the prelude is carried out.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
     }
 
     /// The stream to init, and the domain.
@@ -209,6 +217,7 @@ impl Keeper {
                 socket,
                 ordered_ns,
                 parked: None,
+                is_ready: false,
             };
             (ordered, standing)
         });
@@ -261,6 +270,7 @@ impl Keeper {
             socket,
             ordered_ns,
             parked: None,
+            is_ready: false,
         })
     }
 
@@ -534,6 +544,7 @@ fn above_streams(fd: OwnedFd) -> rustix::io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags};
 
     /// Each is made after the end of the one before, without anybody's asking, as long as somebody waits for it. With no namespaces:
     /// so it is the same on every machine.

@@ -178,13 +178,13 @@ impl Launcher {
     pub fn park(&self, plan: &Plan) -> Result<(), LaunchError> {
         let files = StreamFiles::default();
         let filter = self.filter_of(plan, files)?;
-        self.order(Prelude::of(plan, &filter, files, false))
-    }
-
-    fn order(&self, prelude: Prelude) -> Result<(), LaunchError> {
-        let ahead = Ahead::order(&*self.keeper()?, &self.park_order(), Arc::new(prelude))?;
+        let ahead = self.order(Arc::new(Prelude::of(plan, &filter, files, false)))?;
         lock(&self.pool).push(ahead);
         Ok(())
+    }
+
+    fn order(&self, prelude: Arc<Prelude>) -> Result<Ahead, LaunchError> {
+        Ok(Ahead::order(&*self.keeper()?, &self.park_order(), prelude)?)
     }
 
     fn park_order(&self) -> ParkOrder {
@@ -199,7 +199,7 @@ impl Launcher {
                 Some(ahead) if suits(&ahead.prelude) && ahead.is_begun() => return Ok(ahead),
                 // Built for another plan: closing its socket lets it go.
                 Some(_) => {}
-                None => self.order(Prelude::default())?,
+                None => return self.order(Arc::default()),
             }
         }
     }
@@ -240,8 +240,15 @@ impl Launcher {
         let first = lock(&self.pool).take();
         if let Some(mut ahead) = first {
             keeper.confirm()?;
-            ahead.wait_until_ready()?;
-            lock(&self.pool).give_back(ahead);
+            let mut is_ready = ahead.wait_until_ready();
+            if !matches!(is_ready, Ok(true)) {
+                // What that one failed of may be long ago.
+                ahead = self.order(ahead.prelude)?;
+                is_ready = ahead.wait_until_ready();
+            }
+            if is_ready? {
+                lock(&self.pool).give_back(ahead);
+            }
         }
         Ok(())
     }
@@ -270,6 +277,23 @@ impl Launcher {
         prepared: Option<&Prepared>,
         streams: &Streams<'_>,
     ) -> Result<Domain, LaunchError> {
+        loop {
+            let mut failed_before = false;
+            match self.try_launch((plan, prepared), streams, &mut failed_before) {
+                // There is one less that waits.
+                Err(_) if failed_before => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// `failed_before` becomes true where the domain failed that was taken, before it had heard of this launch.
+    fn try_launch(
+        &self,
+        (plan, prepared): (&Plan, Option<&Prepared>),
+        streams: &Streams<'_>,
+        failed_before: &mut bool,
+    ) -> Result<Domain, LaunchError> {
         let ready = streams::Ready::of(streams, self.machine.tier, plan.root_is_granted())?;
         let (files, needs_init) = (ready.files, ready.needs_init());
         let is_plain = files == StreamFiles::default() && !needs_init;
@@ -288,9 +312,13 @@ impl Launcher {
             // A domain that has only its namespaces suits every launch.
             None => self.take_ahead(|done| done.is_empty() || *done == *wanted)?,
         };
+        let has_waited = ahead.has_waited;
         let keeper = self.keeper()?;
         held.tell(plan, &keeper)?;
-        let gathered = Gathered::new(plan, (&keeper, self.is_for_one), &held, &mut ahead.domain)?;
+        let gathered = Gathered::new(plan, (&keeper, self.is_for_one), &held, &mut ahead.domain);
+        let gathered = gathered.inspect_err(|error| {
+            *failed_before = has_waited && error.is_of_domain();
+        })?;
         let listeners = Listeners::of(plan, streams.passed)?;
         let mut network =
             broker::Prepared::of(plan, &self.machine, streams.questions, streams.journal)
@@ -310,7 +338,11 @@ impl Launcher {
         });
         let times = (ahead.domain.ordered_ns, message.send(&ahead.domain.socket)?);
         keeper.confirm()?;
-        let (socket, mut parked) = ahead.domain.into_parts()?;
+        let mut is_ready = ahead.domain.is_ready() || ahead.prelude.is_empty();
+        let parts = ahead.domain.into_parts().map_err(LaunchError::from);
+        let (socket, mut parked) = parts.inspect_err(|error| {
+            *failed_before = has_waited && error.is_of_domain();
+        })?;
         let like_it = parked.next.take();
         // What fails from here on ends it, and waits until nothing of it is left.
         let mut domain = Domain::new(
@@ -327,7 +359,10 @@ impl Launcher {
         if let Some(network) = &mut network {
             network.serve(self.parts).map_err(LaunchError::Broker)?;
         }
-        let mut started = await_start(domain.socket(), plan)?;
+        let started = await_start(domain.socket(), plan, &mut is_ready);
+        let mut started = started.inspect_err(|error| {
+            *failed_before = has_waited && !is_ready && !matches!(error, LaunchError::InitGone);
+        })?;
         domain.has_started(started.terminal.take(), times, started.words);
         // Not before: the kernel keeps who was woken for this processor until this thread waits.
         if self.parks_ahead {
@@ -514,13 +549,17 @@ struct Started {
     pairs: Vec<(OwnedFd, OwnedFd)>,
 }
 
-fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
+/// `is_ready` becomes true where init says that the prelude is carried out.
+fn await_start(socket: &OwnedFd, plan: &Plan, is_ready: &mut bool) -> Result<Started, LaunchError> {
     // Who waits in recvmsg(2) is woken by init's reading the launch message, too (`unix_write_space`), and takes its processor.
     is_ready_by(socket.as_fd(), None);
     let received = receive_record(socket.as_fd()).map_err(LaunchError::Receive)?;
     let (record, mut fds) = received.ok_or(LaunchError::InitGone)?;
     match record.kind {
-        wire::INIT_READY => await_start(socket, plan),
+        wire::INIT_READY => {
+            *is_ready = true;
+            await_start(socket, plan, is_ready)
+        }
         wire::INIT_STARTED => {
             let attached = record.words[started::ATTACHED];
             let mut take = |bit| (attached & bit != 0).then(|| fds.pop_front()).flatten();

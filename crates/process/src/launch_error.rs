@@ -232,11 +232,16 @@ impl LaunchError {
     /// Whether the same launch could work with less of a wall: the host refuses namespaces.
     pub fn is_for_lack_of_namespaces(&self) -> bool {
         match self {
-            Self::Keeper(KeeperError::Park { .. }) => true,
+            _ if self.is_of_domain() => true,
             Self::BuildRoot { errno, .. } => matches!(*errno, Errno::PERM | Errno::ACCESS),
             Self::BoundQuotas { .. } => true,
             _ => false,
         }
+    }
+
+    /// Whether the domain could not be made.
+    pub(crate) fn is_of_domain(&self) -> bool {
+        matches!(self, Self::Keeper(KeeperError::Park { .. }))
     }
 
     /// What of it concerns every front end.

@@ -67,9 +67,33 @@ pub(crate) struct Watched {
     pub(crate) started_in: Option<PathBuf>,
 }
 
+/// Which plan something was made of.
+#[derive(Debug, Default)]
+pub(crate) struct Identity(Arc<()>);
+
+impl Identity {
+    /// The same, for what is made of the plan.
+    pub(crate) fn noted(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// A copy may be changed, and is another plan.
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
 /// Every step of one launch.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
+    #[serde(skip)]
+    pub(crate) identity: Identity,
     /// The command, for reports.
     pub command: Vec<String>,
     /// What its starter calls the guest.
@@ -311,6 +335,7 @@ fn plan_domain(
     let guarded = arrangement.guarded.clone();
     let meeting_places = meeting_places(&layout, machine)?;
     let mut plan = Plan {
+        identity: Identity::default(),
         command: command.words(),
         name: surroundings.name.clone(),
         told_wall: NAME,

@@ -3,9 +3,16 @@
 use super::fixture::{
     Fixture, Outcome, User, cases, children_of, ends_soon, finish, init_of, pidfd_of, signal,
 };
+use palisade_suite::guest;
 use rustix::{net::sockopt, process::Signal};
 use serde_json::Value;
-use std::{fs, io::Read, net::TcpListener, thread};
+use std::{
+    fs,
+    io::Read,
+    net::TcpListener,
+    thread,
+    time::{Duration, Instant},
+};
 
 cases![
     tmp_size,
@@ -25,6 +32,7 @@ cases![
     reserved_memory_does_not_count,
     processor_share,
     time_runs_while_palisade_is_stopped,
+    chains_of_processes_hold_up_no_end,
     who_keeps_time_is_due_before_the_guest,
     limits_from_a_file,
     refused_processes_are_told,
@@ -363,6 +371,26 @@ fn time_runs_while_palisade_is_stopped(fixture: &Fixture) {
     assert!(ends_soon(&guest));
     signal(&child, Signal::CONT);
     finish(child, b"").says(124, &["--time"]);
+}
+
+/// Init reaps so many at one time before it looks at its clock and whom else it hears, and ends who makes processes before it reaps
+/// the last of them.
+fn chains_of_processes_hold_up_no_end(fixture: &Fixture) {
+    const LONG_ENOUGH: &str = "60";
+    const SOON: Duration = Duration::from_secs(30);
+    let program = guest("chains");
+    let program = program.to_str().unwrap();
+    let run = |flags: &[&str], first: &str| {
+        let began = Instant::now();
+        let words = ["run", "--processes", "4000", "--read", program];
+        let guest = ["--", program, "300", LONG_ENOUGH, first];
+        let words = words.iter().chain(flags).chain(&guest);
+        let outcome = fixture.palisade(words).run();
+        assert!(began.elapsed() < SOON, "{outcome:?}");
+        outcome
+    };
+    run(&["--time", "1"], LONG_ENOUGH).says(124, &["--time"]);
+    run(&[], "1").is(0);
 }
 
 /// Init asks for short slices, so that hundreds of busy processes do not hold up their own end; the guest has such

@@ -21,6 +21,8 @@ pub(super) struct Ahead {
     pub(super) prelude: Arc<Prelude>,
     /// The init after whose end it is made.
     after: Option<OwnedFd>,
+    /// It has waited for a launch: what it fails of before it hears of one may be long ago.
+    pub(super) has_waited: bool,
 }
 
 impl Ahead {
@@ -38,6 +40,7 @@ impl Ahead {
             domain,
             prelude,
             after: None,
+            has_waited: false,
         }
     }
 
@@ -48,15 +51,15 @@ impl Ahead {
         after.is_none_or(|init| is_ready_by(init.as_fd(), Instant::now().checked_add(ENOUGH)))
     }
 
-    pub(super) fn wait_until_ready(&mut self) -> Result<(), KeeperError> {
+    /// Whether it is: the launch of another one tells why it is not.
+    pub(super) fn wait_until_ready(&mut self) -> Result<bool, KeeperError> {
         self.domain.parked()?;
         // It is made: the one before has ended.
         self.after = None;
-        if self.prelude.is_empty() {
-            return Ok(());
+        match self.prelude.is_empty() {
+            true => Ok(true),
+            false => self.domain.wait_until_ready(),
         }
-        // Whether it says that it is ready or that it failed: the launch reads it.
-        self.domain.wait_for_init()
     }
 }
 
@@ -75,7 +78,11 @@ impl Pool {
     }
 
     pub(super) fn take(&mut self) -> Option<Ahead> {
-        self.waiting.pop_front()
+        let ahead = self.waiting.pop_front()?;
+        Some(Ahead {
+            has_waited: true,
+            ..ahead
+        })
     }
 
     pub(super) fn give_back(&mut self, ahead: Ahead) {

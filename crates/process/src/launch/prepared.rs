@@ -4,15 +4,14 @@ use super::{Launcher, prelude::Prelude};
 use crate::{
     launch_error::LaunchError,
     layout::Layout,
-    plan::{Plan, StreamFiles},
+    plan::{Identity, Plan, StreamFiles},
 };
 use std::sync::Arc;
 
 /// For streams that are no files, of which most launches are.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// The plan's own, by which it is known.
-    layout: Arc<Layout>,
+    of: Identity,
     /// The program of the system-call filter.
     pub(super) seccomp: Arc<[u8]>,
     pub(super) prelude: Arc<Prelude>,
@@ -30,16 +29,15 @@ impl Prepared {
         let files = StreamFiles::default();
         let seccomp = launcher.filter_of(plan, files)?;
         Ok(Some(Self {
-            layout: Arc::clone(layout),
+            of: plan.identity.noted(),
             prelude: Arc::new(Prelude::of(plan, &seccomp, files, false)),
             seccomp,
             kept_layout: Arc::new(layout.without_contents()),
         }))
     }
 
-    /// Whether it was made of this plan: nobody else has its layout, which is there as long as this is.
+    /// Whether it was made of this plan, and no copy of it.
     pub(super) fn is_of(&self, plan: &Plan) -> bool {
-        plan.layout()
-            .is_some_and(|layout| Arc::ptr_eq(layout, &self.layout))
+        self.of.is(&plan.identity)
     }
 }

@@ -29,8 +29,12 @@ pub const STRIDE: u64 = 32;
 #[doc(alias = "OPEN_HOW_SIZE_VER0")]
 pub const STRUCTURE_BYTES: u64 = 24;
 
-/// Everything below the end of the structures. In two parts, for a test looks at bits.
-const LOW: [(u64, u64); 2] = [(!0xf_ffff, 0), (!0x3_ffff, 0x10_0000)];
+/// The bits of an address that the kernel looks at. Above them there may be a tag, which it takes off the addresses of mprotect(2)
+/// and others (tagged-address-abi.rst of arm64, `CONFIG_ADDRESS_MASKING` of x86).
+const UNTAGGED: u64 = (1 << 48) - 1;
+/// Everything below the end of the structures. In two parts, for a test looks at bits. Whoever has five levels of page tables
+/// is refused what differs in higher bits alone, where nothing is unless it was asked for.
+const LOW: [(u64, u64); 2] = [(UNTAGGED & !0xf_ffff, 0), (UNTAGGED & !0x3_ffff, 0x10_0000)];
 
 const FIXED: u64 = (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64;
 

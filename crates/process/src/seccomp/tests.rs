@@ -780,6 +780,13 @@ fn nothing_else_comes_to_where_constants_of_openat2_are() {
         exactly(groups, call, &[high, 4096], 0);
         exactly(groups, call, &[1 << 32, 4096], 0);
     }
+    // The kernel takes tags off some addresses.
+    for tag in [1 << 56, 0xff << 56, 1 << 57, 0x3f << 57] {
+        for call in [libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mremap] {
+            exactly(groups, call, &[tag | AT, 4096], libc::EPERM);
+            exactly(groups, call, &[tag | high, 4096], 0);
+        }
+    }
     exactly(groups, libc::SYS_mmap, &[0, 4096], 0);
     exactly(groups, libc::SYS_mmap, &[high, 4096], 0);
     for flag in [libc::MAP_FIXED, libc::MAP_FIXED_NOREPLACE] {

@@ -143,11 +143,13 @@ impl Method for Swap {
             .iter()
             .map(|(key, title, _, target)| of(&alone, key, us, *target).titled(title.trim()))
             .collect();
-        let to_floor = STEPS[LINKING..].iter().filter_map(|(key, title, ..)| {
-            let figure = Figure::to_own_floor(samples, &alone, (key, us), None);
-            figure.map(|figure| figure.titled(title.trim()))
-        });
-        figures.extend(to_floor);
+        let floor = Contender::new(ALONE, FLOOR);
+        for (key, title, ..) in &STEPS[LINKING..] {
+            if let Some(figure) = Figure::to_own_floor(samples, &alone, (key, us), None) {
+                figures.push(of(&floor, key, us, None).titled(title.trim()));
+                figures.push(figure.titled(title.trim()));
+            }
+        }
         figures.push(of(&served, SWAPPED, us, None).titled("swap"));
         figures.push(of(&served, ASKED, Unit::Count, None).titled("requests answered"));
         figures.push(lost_figure(samples, &served).titled("requests lost"));
@@ -350,8 +352,10 @@ fn lost_figure(samples: &Samples, contender: &Contender) -> Figure {
     }
 }
 
+/// Of whoever is no floor.
 fn find<'a>(figures: &'a [Figure], measure: &str) -> Option<&'a Figure> {
-    figures.iter().find(|figure| figure.measure == measure)
+    let is_it = |one: &&Figure| one.measure == measure && one.contender.subject != FLOOR;
+    figures.iter().find(is_it)
 }
 
 fn steps_table(figures: &[Figure]) -> Table {

@@ -68,6 +68,10 @@ pub(crate) fn run(
         Ok((running, setup)) => reap::stay(&init, running, setup),
         Err(failure) => {
             send_record(init.socket, &failed(wire::INIT_FAILED, &failure), &[]);
+            // Without a pid namespace nothing of a guest that had begun ends with init.
+            if init.bare {
+                reap::kill_others();
+            }
             crate::exit(125)
         }
     }

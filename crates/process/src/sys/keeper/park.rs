@@ -457,16 +457,18 @@ fn not_a_process(request: &Record) -> i32 {
     -(request.words[0] as i32)
 }
 
-/// Reaps ended inits, and makes the domains that were to come after theirs.
+/// Reaps ended inits, and makes the domains that were to come after theirs. None comes after one that failed or was killed: what it
+/// failed of is there still, and nobody might look for as long as domains fail, one after the other.
 fn reap(table: &mut Table, children: Fd, buffer: &mut [u8]) {
     let mut drained = [0u8; 128];
     let _ = kernel::read(children, &mut drained);
     const WNOHANG: u32 = 1;
-    while let Ok(Some((pid, _))) = kernel::wait_any(WNOHANG) {
+    while let Ok(Some((pid, status))) = kernel::wait_any(WNOHANG) {
         let position = table.position(pid);
         let next = position.and_then(|position| table.entries()[position].next.take());
         table.forget(pid);
         match next {
+            Some(order) if status != 0 => order.refuse(),
             Some(order) if order.is_wanted() => carry_out(table, order, buffer),
             Some(order) => order.release(),
             None => {}

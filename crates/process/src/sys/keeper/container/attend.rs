@@ -17,7 +17,6 @@ use kernel::{Errno, Fd, Result, c};
 const CALLS: Fd = 3;
 /// By which a child ends when nobody waits for it any more.
 const SIGIO: i32 = 29;
-const WNOHANG: u32 = 1;
 const WALL: u32 = 0x4000_0000;
 
 /// Carries calls out until nobody can ask any more. Comes back only with what keeps it from beginning.
@@ -42,12 +41,12 @@ fn begin(setup: &super::message::Setup, calls: Fd) -> core::result::Result<Fd, F
 }
 
 fn serve(children: Fd) -> ! {
+    let mut has_more = false;
     loop {
         let mut fds = [CALLS, children].map(readable);
-        let _ = kernel::poll(&mut fds, None);
-        if fds[1].revents != 0 {
-            let _ = init::taken(children);
-            while let Ok(Some(_)) = kernel::wait_any(WNOHANG | WALL) {}
+        let _ = kernel::poll(&mut fds, has_more.then_some(0));
+        if fds[1].revents != 0 || has_more {
+            has_more = kernel::reap_some(children, WALL, |_, _| {});
         }
         if fds[0].revents != 0 {
             hear();

@@ -22,7 +22,6 @@ use kernel::{Errno, Fd};
 const SET_DUMPABLE: u32 = 4;
 const SET_CHILD_SUBREAPER: u32 = 36;
 
-const WNOHANG: u32 = 1;
 /// `__WALL`: also children made with another exit signal.
 const WALL: u32 = 0x4000_0000;
 
@@ -368,9 +367,10 @@ impl Init {
 
     /// Until the program has ended, or the keeper.
     fn stay(&self, program: i32) -> ! {
+        let mut has_more = false;
         loop {
             let mut fds = [self.children, KEEPER, self.signals, GATE].map(readable);
-            let _ = kernel::poll(&mut fds, None);
+            let _ = kernel::poll(&mut fds, has_more.then_some(0));
             if fds[1].revents != 0 {
                 self.finish(program, 128 + kernel::SIGKILL)
             }
@@ -379,8 +379,8 @@ impl Init {
             {
                 let _ = kernel::kill(program, signal);
             }
-            if fds[0].revents != 0 {
-                self.reap(program);
+            if fds[0].revents != 0 || has_more {
+                has_more = self.reap(program);
             }
             // It runs already.
             if fds[3].revents != 0
@@ -391,13 +391,13 @@ impl Init {
         }
     }
 
-    fn reap(&self, program: i32) {
-        let _ = taken(self.children);
-        while let Ok(Some((pid, status))) = kernel::wait_any(WNOHANG | WALL) {
+    /// Whether there may be more to reap.
+    fn reap(&self, program: i32) -> bool {
+        kernel::reap_some(self.children, WALL, |pid, status| {
             if pid == program {
                 self.finish(program, code(status));
             }
-        }
+        })
     }
 
     /// Ends with the program's status. With the first process of a namespace the kernel ends all others, and they are gone before anybody

@@ -32,7 +32,6 @@ use guest::Running;
 use kernel::{CStr, Errno, Fd, POLLIN, PollFd, Pool};
 use wire::Record;
 
-const WNOHANG: u32 = 1;
 const WUNTRACED: u32 = 2;
 const WALL: u32 = 0x4000_0000;
 
@@ -430,6 +429,7 @@ fn tell_started(session: Fd, setup: &Setup) {
 
 impl Attended<'_> {
     fn stay(&mut self) -> ! {
+        let mut has_more = false;
         loop {
             let [children, session] = [self.children, self.session].map(|fd| PollFd {
                 fd,
@@ -437,15 +437,15 @@ impl Attended<'_> {
                 revents: 0,
             });
             let mut fds = [children, session, self.observer.polled()];
-            let _ = kernel::poll(&mut fds, None);
+            let _ = kernel::poll(&mut fds, has_more.then_some(0));
             if fds[2].revents != 0 {
                 self.observer.answer(self.running, fds[2].revents);
             }
             if fds[1].revents != 0 {
                 self.obey();
             }
-            if fds[0].revents != 0 {
-                self.reap();
+            if fds[0].revents != 0 || has_more {
+                has_more = self.reap();
             }
         }
     }
@@ -479,20 +479,18 @@ impl Attended<'_> {
         }
     }
 
-    /// Nobody could continue what stops: it goes on at once.
-    fn reap(&self) {
-        let mut drained = [0u8; 128];
-        let _ = kernel::read(self.children, &mut drained);
-        while let Ok(Some((pid, status))) = kernel::wait_any(WNOHANG | WUNTRACED | WALL) {
+    /// Nobody could continue what stops: it goes on at once. Whether there may be more to reap.
+    fn reap(&self) -> bool {
+        kernel::reap_some(self.children, WUNTRACED | WALL, |pid, status| {
             if pid != self.pid {
-                continue;
+                return;
             }
             if status & 0xff == 0x7f {
                 self.signal(kernel::SIGCONT);
             } else {
                 self.tell_end(status);
             }
-        }
+        })
     }
 
     fn tell_end(&self, status: u32) -> ! {

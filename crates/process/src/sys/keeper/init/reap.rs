@@ -26,6 +26,7 @@ pub(crate) fn stay(init: &Init, mut running: Running, setup: Setup) -> ! {
     let mut begun = Some(setup);
     let mut clock = Clock::new(&running);
     let mut observer = Observer::new(running.listener);
+    let mut has_more = false;
     loop {
         let heard = [running.children, init.socket, running.supervisor];
         let [children, socket, supervisor] = heard.map(readable);
@@ -35,7 +36,7 @@ pub(crate) fn stay(init: &Init, mut running: Running, setup: Setup) -> ! {
             .map_or(NOTHING_TO_POLL, |guard| guard.polled());
         let calls = observer.polled();
         let mut fds = [children, socket, supervisor, moves, mounts, calls, gate];
-        let wait_ns = if begun.is_some() {
+        let wait_ns = if begun.is_some() || has_more {
             Some(0)
         } else {
             clock.wait_ns()
@@ -51,8 +52,8 @@ pub(crate) fn stay(init: &Init, mut running: Running, setup: Setup) -> ! {
         if fds[1].revents != 0 {
             obey_all(init, &running, &mut clock, &mut observer);
         }
-        if fds[0].revents != 0 {
-            reap(init, &mut running, &mut observer);
+        if fds[0].revents != 0 || has_more {
+            has_more = reap(init, &mut running, &mut observer);
         }
         if fds[6].revents != 0 {
             answer_gate(init, &mut running, &observer);
@@ -218,23 +219,20 @@ fn continue_guest(init: &Init, running: &Running, place: u64) {
     send_record(init.socket, &answer, &[]);
 }
 
-fn reap(init: &Init, running: &mut Running, observer: &mut Observer) {
-    let mut drained = [0u8; 128];
-    let _ = kernel::read(running.children, &mut drained);
-    while let Ok(Some((pid, status))) = kernel::wait_any(WNOHANG | WUNTRACED | WALL) {
+/// Whether there may be more to reap.
+fn reap(init: &Init, running: &mut Running, observer: &mut Observer) -> bool {
+    kernel::reap_some(running.children, WUNTRACED | WALL, |pid, status| {
         let has_stopped = status & 0xff == 0x7f;
         if pid != running.pid {
             if !has_stopped {
                 running.attendants.end(pid, observer);
             }
-            continue;
-        }
-        if has_stopped {
+        } else if has_stopped {
             tell_of_stop(init, status >> 8 & 0xff);
         } else {
             finish(init, (&*running, &*observer), status, wire::REASON_GUEST);
         }
-    }
+    })
 }
 
 /// A guest can stop and go on as often as it likes, also while its supervisor is stopped and reads
@@ -333,27 +331,28 @@ fn end_all(guest: i32, mut status: u32, reason: u64) -> (u32, u64) {
         }
         killed += 1;
     };
-    loop {
+    match kernel::wait_any(WALL | WNOHANG) {
+        Ok(Some((pid, ended))) => bury(pid, ended),
+        Ok(None) => {}
+        // Who has no child has no descendant either: orphans are init's.
+        Err(_) => return (status, killed),
+    }
+    // Before anybody is waited for: who makes processes faster than they are reaped makes none from here on.
+    kill_others();
+    while let Ok(Some((pid, ended))) = kernel::wait_any(WALL) {
+        bury(pid, ended);
         // The kernel looks at every process for one kill: not once for each that is dead already.
-        loop {
-            match kernel::wait_any(WALL | WNOHANG) {
-                Ok(Some((pid, ended))) => bury(pid, ended),
-                Ok(None) => break,
-                // Who has no child has no descendant either: orphans are init's.
-                Err(_) => return (status, killed),
-            }
+        while let Ok(Some((pid, ended))) = kernel::wait_any(WALL | WNOHANG) {
+            bury(pid, ended);
         }
         kill_others();
-        match kernel::wait_any(WALL) {
-            Ok(Some((pid, ended))) => bury(pid, ended),
-            _ => return (status, killed),
-        }
     }
+    (status, killed)
 }
 
 /// Signals everything there is to end, at one time, so that nobody flees by forking: as PID 1 that
 /// is its namespace (kill(2)), without one it is what `init::scope_signals` leaves in reach.
-fn kill_others() {
+pub(super) fn kill_others() {
     // ESRCH: nobody is left.
     let _ = kernel::kill(-1, kernel::SIGKILL);
 }

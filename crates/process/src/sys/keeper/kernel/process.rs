@@ -153,6 +153,22 @@ pub(crate) fn wait_any(options: u32) -> Result<Option<(i32, u32)>> {
     Ok((pid != 0).then_some((pid as i32, status)))
 }
 
+/// Reaps what of this process's children was told of by `children`, a signalfd that does not wait; `each` gets its pid and status.
+/// Says whether there may be more: chains of processes that each make another one and end can be faster than whoever reaps them, who
+/// has clocks and others to look at in between.
+pub(crate) fn reap_some(children: Fd, options: u32, mut each: impl FnMut(i32, u32)) -> bool {
+    const WNOHANG: u32 = 1;
+    const AT_ONCE: usize = 64;
+    let _ = super::read(children, &mut [0; 128]);
+    for _ in 0..AT_ONCE {
+        match wait_any(WNOHANG | options) {
+            Ok(Some((pid, status))) => each(pid, status),
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// Waits for the end of this child, and reaps it; gives how it ended.
 pub(crate) fn wait_for(pid: i32) -> Result<u32> {
     let mut status = 0u32;

@@ -1,7 +1,8 @@
 //! A domain that is ordered now and made later.
 
-use crate::kernel;
+use crate::{Failure, failed, kernel, send_record, wire};
 use kernel::{Errno, Fd, PollFd, Result};
+use wire::Step;
 
 /// The message that asks for it, in memory of its own, and the domain's socket.
 #[derive(Clone, Copy)]
@@ -45,6 +46,17 @@ impl Order {
         buffer[..memory.len()].copy_from_slice(memory);
         kernel::release(memory);
         (self.length, self.socket)
+    }
+
+    /// Lets go of it, and says so to whoever waits at the other end of the socket.
+    pub(super) fn refuse(self) {
+        let failure = Failure {
+            step: Step::Clone,
+            item: 3,
+            errno: Errno::AGAIN,
+        };
+        send_record(self.socket, &failed(wire::KEEPER_FAILED, &failure), &[]);
+        self.release();
     }
 
     /// Lets go of it; whoever waits at the other end of the socket hears that there will be no domain.
