@@ -2,7 +2,7 @@
 
 use super::fixture::{Bundle, PATIENCE, User, is_root, users, wait_for};
 use rustix::process::{Pid, Signal, WaitOptions};
-use std::{fs, path::Path, time::Instant};
+use std::{fs, path::Path, process::Command, time::Instant};
 
 #[test]
 fn a_program_runs_and_its_code_is_the_runtimes() {
@@ -91,6 +91,34 @@ fn signals_reach_the_program() {
         bundle
             .ask(&["kill", &bundle.id, "TERM"])
             .refused_with("container not running");
+    }
+}
+
+/// Init looks at whom it hears between those that it reaps, however many there are.
+#[test]
+fn signals_reach_a_program_whose_processes_make_one_another() {
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../guests/friendly/chains.c"
+    );
+    for user in users() {
+        let bundle = Bundle::new(
+            user,
+            "trap 'exit 5' TERM; /work/chains 300 60 60 & echo ready > /work/ready; while :; do wait; done",
+        );
+        let built = Command::new("gcc")
+            .args(["-O2", "-static", "-o"])
+            .arg(bundle.rootfs().join("work/chains"))
+            .arg(source)
+            .status();
+        assert!(built.unwrap().success());
+        start(&bundle);
+        wait_for(
+            || bundle.rootfs().join("work/ready").exists(),
+            "the program",
+        );
+        bundle.ask(&["kill", &bundle.id, "TERM"]).succeeded();
+        bundle.wait_until("stopped");
     }
 }
 
