@@ -270,10 +270,17 @@ fn figures_of(samples: &Samples, contender: &Contender) -> Vec<Figure> {
         Figure::of(samples, contender, baseline, measure, target)
     };
     if contender.workload == REQUEST {
-        return vec![
-            figure(REQUEST_MEAN.to_owned(), target),
-            figure(REQUEST_FASTEST.to_owned(), None),
-        ];
+        let mean = figure(REQUEST_MEAN.to_owned(), target);
+        let mut floors = FILTER_FLOORS.iter();
+        let floor = floors.find(|(_, subject)| *subject == contender.subject);
+        let mean = match floor {
+            Some((floor, _)) => {
+                let floor = Contender::new(REQUEST, floor.subject);
+                mean.beside_floor(samples, &floor, baseline)
+            }
+            None => mean,
+        };
+        return vec![mean, figure(REQUEST_FASTEST.to_owned(), None)];
     }
     (0..=MOST_WORDS)
         .flat_map(|words| [figure(mean(words), target), figure(fastest(words), None)])
