@@ -546,16 +546,19 @@ mod tests {
     use super::*;
     use rustix::event::{PollFd, PollFlags};
 
-    /// Each is made after the end of the one before, without anybody's asking, as long as somebody waits for it. With no namespaces:
-    /// so it is the same on every machine.
+    /// With no namespaces, so that it is the same on every machine.
+    fn bare(ahead: bool) -> ParkOrder {
+        ParkOrder {
+            bare: true,
+            ..ParkOrder::of(Standing::of_this_process(), ahead)
+        }
+    }
+
+    /// Each is made after the end of the one before, without anybody's asking, as long as somebody waits for it.
     #[test]
     fn domains_follow_one_another() {
         let keeper = Keeper::start().unwrap();
-        let order = ParkOrder {
-            bare: true,
-            ..ParkOrder::of(Standing::of_this_process(), true)
-        };
-        let mut domain = keeper.order(&order, None, &[]).unwrap();
+        let mut domain = keeper.order(&bare(true), None, &[]).unwrap();
         let mut inits = Vec::new();
         for _ in 0..3 {
             // Closing its socket lets it go.
@@ -575,12 +578,8 @@ mod tests {
     #[test]
     fn a_domain_alone_is_followed_by_none() {
         let keeper = Keeper::start().unwrap();
-        let order = ParkOrder {
-            bare: true,
-            ..ParkOrder::of(Standing::of_this_process(), false)
-        };
         let (_, parked) = keeper
-            .order(&order, None, &[])
+            .order(&bare(false), None, &[])
             .unwrap()
             .into_parts()
             .unwrap();

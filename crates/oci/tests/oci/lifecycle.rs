@@ -81,13 +81,7 @@ fn signals_reach_the_program() {
             0,
         )
         .unwrap();
-        start(&bundle);
-        wait_for(
-            || bundle.rootfs().join("work/ready").exists(),
-            "the program",
-        );
-        bundle.ask(&["kill", &bundle.id, "TERM"]).succeeded();
-        bundle.wait_until("stopped");
+        end_by_signal(&bundle);
         bundle
             .ask(&["kill", &bundle.id, "TERM"])
             .refused_with("container not running");
@@ -101,25 +95,32 @@ fn signals_reach_a_program_whose_processes_make_one_another() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../guests/friendly/chains.c"
     );
+    let folder = tempfile::tempdir().unwrap();
+    let chains = folder.path().join("chains");
+    let built = Command::new("gcc")
+        .args(["-O2", "-static", "-o"])
+        .args([chains.as_path(), Path::new(source)])
+        .status();
+    assert!(built.unwrap().success());
     for user in users() {
         let bundle = Bundle::new(
             user,
             "trap 'exit 5' TERM; /work/chains 300 60 60 & echo ready > /work/ready; while :; do wait; done",
         );
-        let built = Command::new("gcc")
-            .args(["-O2", "-static", "-o"])
-            .arg(bundle.rootfs().join("work/chains"))
-            .arg(source)
-            .status();
-        assert!(built.unwrap().success());
-        start(&bundle);
-        wait_for(
-            || bundle.rootfs().join("work/ready").exists(),
-            "the program",
-        );
-        bundle.ask(&["kill", &bundle.id, "TERM"]).succeeded();
-        bundle.wait_until("stopped");
+        fs::copy(&chains, bundle.rootfs().join("work/chains")).unwrap();
+        end_by_signal(&bundle);
     }
+}
+
+/// Once its program has said that it is ready.
+fn end_by_signal(bundle: &Bundle) {
+    start(bundle);
+    wait_for(
+        || bundle.rootfs().join("work/ready").exists(),
+        "the program",
+    );
+    bundle.ask(&["kill", &bundle.id, "TERM"]).succeeded();
+    bundle.wait_until("stopped");
 }
 
 fn start(bundle: &Bundle) {

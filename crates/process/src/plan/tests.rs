@@ -102,6 +102,15 @@ fn the_guest_starts_where_it_can_see_something() {
     assert_eq!(plan_in(&lost, "program", "").cwd, Path::new("/"));
 }
 
+/// What was prepared for a plan is not for a copy of it, which may have been changed.
+#[test]
+fn a_copy_is_another_plan() {
+    let plan = plan("");
+    let noted = plan.identity.noted();
+    assert!(noted.is(&plan.identity));
+    assert!(!noted.is(&plan.clone().identity));
+}
+
 #[test]
 fn a_program_with_a_slash_is_taken_as_it_is() {
     let candidates =
