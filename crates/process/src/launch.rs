@@ -312,7 +312,8 @@ impl Launcher {
             // A domain that has only its namespaces suits every launch.
             None => self.take_ahead(|done| done.is_empty() || *done == *wanted)?,
         };
-        let has_waited = ahead.has_waited;
+        // The one of a launcher for one guest was ordered for this launch: another would fail of the same.
+        let has_waited = ahead.has_waited && !self.is_for_one;
         let keeper = self.keeper()?;
         held.tell(plan, &keeper)?;
         let gathered = Gathered::new(plan, (&keeper, self.is_for_one), &held, &mut ahead.domain);
