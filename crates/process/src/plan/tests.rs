@@ -106,9 +106,9 @@ fn the_guest_starts_where_it_can_see_something() {
 #[test]
 fn a_copy_is_another_plan() {
     let plan = plan("");
-    let noted = plan.identity.noted();
+    let (noted, copy) = (plan.identity.noted(), plan.clone());
+    assert!(!noted.is(&copy.identity));
     assert!(noted.is(&plan.identity));
-    assert!(!noted.is(&plan.clone().identity));
 }
 
 #[test]
