@@ -4,6 +4,7 @@
  *
  *     floor-notify COMMAND [ARGUMENT…]
  *     floor-notify --names COMMAND [ARGUMENT…]
+ *     floor-notify --programs [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT…]
  *
  * A filter leaves the calls to this program (seccomp_unotify(2)). For socket(2) it makes the socket and puts it
  * into the program with the answer, in one step. For connect(2) it copies the address once, takes the program's
@@ -12,7 +13,9 @@
  *
  * With `--names` those calls are left to it that name a file: it copies each name, makes sure that it was this
  * call's, and lets the call go on. It follows no name, knows no working directory and writes nothing down; the
- * program may have as many processes as it likes.
+ * program may have as many processes as it likes. With `--programs` it is told of what is executed and of no other
+ * file. All other calls then cost what they cost behind any filter, for the kernel knows of each number that it is
+ * allowed whatever the arguments are (floor-filter.c); `--write` and `--protect` are mounts (mounts.h).
  *
  * Why it is the least: whoever answers by address has two calls to be woken for, and the address to copy and
  * the socket to get in between; whoever tells which files a program asks for is woken for each of these calls, for
@@ -21,23 +24,17 @@
  * by receiving it.
  */
 #define _GNU_SOURCE
+#include "mounts.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum {
 	MOST_CALLS = 64,
@@ -54,6 +51,9 @@ struct naming {
 };
 
 static const struct naming NAMING[] = {
+	/* These two alone with --programs. */
+	{ SYS_execve, 1 << 0 },
+	{ SYS_execveat, 1 << 1 },
 	{ SYS_openat, 1 << 1 },
 	{ SYS_openat2, 1 << 1 },
 	{ SYS_newfstatat, 1 << 1 },
@@ -62,8 +62,6 @@ static const struct naming NAMING[] = {
 	{ SYS_faccessat, 1 << 1 },
 	{ SYS_faccessat2, 1 << 1 },
 	{ SYS_readlinkat, 1 << 1 },
-	{ SYS_execve, 1 << 0 },
-	{ SYS_execveat, 1 << 1 },
 	{ SYS_chdir, 1 << 0 },
 	{ SYS_truncate, 1 << 0 },
 	{ SYS_mkdirat, 1 << 1 },
@@ -108,7 +106,7 @@ static const struct naming NAMING[] = {
 	{ SYS_futimesat, 1 << 1 },
 #endif
 };
-enum { NAMING_CALLS = sizeof NAMING / sizeof NAMING[0] };
+enum { EXECUTING_CALLS = 2, NAMING_CALLS = sizeof NAMING / sizeof NAMING[0] };
 _Static_assert(sizeof NAMING / sizeof NAMING[0] <= MOST_CALLS, "there is room for each");
 
 /* Headers before Linux 6.6 lack these. */
@@ -151,13 +149,12 @@ static int load_filter(const int *numbers, int count)
 }
 
 /* Tells the number of its listener, and waits until that was taken: executing closes it. */
-static void begin(char **command, int tells, int hears, int by_names)
+static void begin(char **command, int tells, int hears, int naming_calls)
 {
 	int numbers[MOST_CALLS] = { SYS_socket, SYS_connect };
-	int count = by_names ? NAMING_CALLS : 2;
-	for (int call = 0; by_names && call < count; call++)
+	for (int call = 0; call < naming_calls; call++)
 		numbers[call] = NAMING[call].number;
-	int fd = load_filter(numbers, count);
+	int fd = load_filter(numbers, naming_calls ? naming_calls : 2);
 	char byte;
 	if (write(tells, &fd, sizeof fd) != sizeof fd || read(hears, &byte, 1) != 1)
 		die("pipe");
@@ -254,13 +251,13 @@ static void read_names(const struct seccomp_notif *call)
 		ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
-static void serve(int by_names)
+static void serve(int naming_calls)
 {
 	for (;;) {
 		struct seccomp_notif call = { 0 };
 		if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0)
 			continue;
-		if (by_names)
+		if (naming_calls)
 			read_names(&call);
 		else if (call.data.nr == SYS_socket)
 			make_socket(&call);
@@ -271,10 +268,19 @@ static void serve(int by_names)
 
 int main(int argc, char **argv)
 {
-	int tells[2], hears[2], theirs;
-	int by_names = argc > 1 && strcmp(argv[1], "--names") == 0;
-	if (argc < 2 + by_names) {
-		fprintf(stderr, "usage: floor-notify [--names] COMMAND [ARGUMENT...]\n");
+	int tells[2], hears[2], theirs, naming_calls = 0, taken = 0;
+	if (argc > 1 && strcmp(argv[1], "--names") == 0)
+		naming_calls = NAMING_CALLS;
+	if (argc > 1 && strcmp(argv[1], "--programs") == 0)
+		naming_calls = EXECUTING_CALLS;
+	char **command = argv + 1 + (naming_calls > 0);
+	if (naming_calls == EXECUTING_CALLS)
+		taken = mount_by_words(command, argc - 3);
+	if (taken < 0)
+		die("mounts");
+	command += taken;
+	if (command >= argv + argc) {
+		fprintf(stderr, "usage: floor-notify [--names | --programs [--write FOLDER] [--protect FILE]] COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
 	if (pipe2(tells, O_CLOEXEC) != 0 || pipe2(hears, O_CLOEXEC) != 0)
@@ -286,7 +292,7 @@ int main(int argc, char **argv)
 	if (child < 0)
 		die("fork");
 	if (child == 0)
-		begin(argv + 1 + by_names, tells[1], hears[0], by_names);
+		begin(command, tells[1], hears[0], naming_calls);
 	child_pidfd = syscall(SYS_pidfd_open, child, 0);
 	if (child_pidfd < 0)
 		die("pidfd_open");
@@ -297,6 +303,6 @@ int main(int argc, char **argv)
 		die("the program's listener");
 	/* Kernels before it wake whoever waits on any processor. */
 	ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	serve(by_names);
+	serve(naming_calls);
 	return 0;
 }

@@ -19,6 +19,8 @@ pub enum Floor {
     Notifier,
     /// Somebody else who is told which files are named: `floor-notify --names`.
     Names,
+    /// [`Filter`](Self::Filter), whose filter tells somebody else of what is executed: `floor-notify --programs`.
+    Programs,
     /// The engine alone: the same through Wasmtime, with nothing of palisade's.
     Engine,
 }
@@ -27,8 +29,13 @@ impl Floor {
     /// Whether it is measured as a subject of its own.
     pub fn is_subject(self) -> bool {
         match self {
-            Self::Filter | Self::Start | Self::Notifier | Self::Names | Self::Engine => true,
             Self::Bare => false,
+            Self::Filter
+            | Self::Start
+            | Self::Notifier
+            | Self::Names
+            | Self::Programs
+            | Self::Engine => true,
         }
     }
 }
@@ -49,6 +56,9 @@ impl fmt::Display for Floor {
             Self::Names => {
                 "a listener in C that copies the name of each file which the program asks for, and lets the call go on"
             }
+            Self::Programs => {
+                "the program behind a filter that allows each call without an instruction but execve(2), of which a listener in C is told, with the mounts that its policy takes"
+            }
             Self::Engine => "the engine alone, with nothing of palisade's around it",
         })
     }
@@ -66,8 +76,8 @@ mod tests {
             let rows = rows().iter().filter(move |row| row.method.floor() == floor);
             rows.map(|row| row.name).collect::<Vec<_>>()
         };
+        assert_eq!(with(Floor::Programs), ["syscalls"]);
         let calls = [
-            "syscalls",
             "mk-2",
             "mk-3",
             "mk-6",

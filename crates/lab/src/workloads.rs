@@ -191,6 +191,7 @@ impl Workloads {
             Floor::Start => ("floor-start", FLOOR_START, vec![]),
             Floor::Notifier => ("floor-notify", FLOOR_NOTIFY, vec![]),
             Floor::Names => ("floor-notify", FLOOR_NOTIFY, vec!["--names".into()]),
+            Floor::Programs => ("floor-notify", FLOOR_NOTIFY, vec!["--programs".into()]),
             Floor::Bare | Floor::Engine => return Ok(None),
         };
         let program = FloorProgram::new(self.add_program(name, content)?);

@@ -168,6 +168,11 @@ impl Callers {
         }
     }
 
+    /// Whether files are told of by the folders that they lie in.
+    fn names_folders(&self) -> bool {
+        self.is_observed || self.is_watched
+    }
+
     /// A container of these users.
     pub(crate) fn of_container(
         decides: HostNetwork,
@@ -367,7 +372,7 @@ impl Prepared {
         files: Option<(&Arc<Files>, Box<dyn Advisor>)>,
     ) -> io::Result<Broker> {
         maker.begin()?;
-        let walls = Kept::of_broker(callers.is_watched).walls(None);
+        let walls = Kept::of_broker(callers.names_folders()).walls(None);
         let walls = walls.map_err(io::Error::other)?;
         let (mut asked, mut proxy, mut names, mut asking) = (None, None, None, None);
         if let Some((asker, answered)) = self.names {
@@ -450,7 +455,7 @@ impl Broker {
     ///
     /// When no thread can be made.
     pub(crate) fn answer_too(&self, listener: OwnedFd) -> io::Result<()> {
-        let walls = Kept::of_broker(self.shared.callers.is_watched).walls(None);
+        let walls = Kept::of_broker(self.shared.callers.names_folders()).walls(None);
         let walls = walls.map_err(io::Error::other)?;
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = &self.shared;

@@ -146,12 +146,12 @@ impl<'a> Kept<'a> {
         })
     }
 
-    /// For who serves a guest's network, and may take note of the files that it asks for.
-    pub(crate) fn of_broker(watches: bool) -> Self {
+    /// For who serves a guest's network, and may be told of files by the folders that they lie in.
+    pub(crate) fn of_broker(names_folders: bool) -> Self {
         Self {
             files: Vec::new(),
             connects: true,
-            calls: seccomp::broker(watches),
+            calls: seccomp::broker(names_folders),
         }
     }
 

@@ -315,6 +315,11 @@ pub(crate) fn path_of(file: &OwnedFd) -> rustix::io::Result<PathBuf> {
     name_of(file).map(|name| path_from(&name))
 }
 
+/// Where a thread stands, by the words of its own root: proc_pid_cwd(5). Nothing is opened, and no file system asked.
+pub(crate) fn folder_of(thread: u32) -> rustix::io::Result<PathBuf> {
+    rustix::fs::readlink(format!("/proc/{thread}/cwd"), Vec::new()).map(|name| path_from(&name))
+}
+
 /// Something that is open has a name in `/proc`, if only that of one deleted.
 fn name_of(file: &OwnedFd) -> rustix::io::Result<std::ffi::CString> {
     rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()).map_err(

@@ -10,6 +10,7 @@ use std::os::unix::fs::symlink;
 cases![
     a_program_that_was_written_names_the_flag,
     a_script_of_the_own_tmpfs_names_it_too,
+    a_relative_name_is_seen_from_wherever_it_leads,
     a_name_of_the_path_is_one_as_well,
     a_thread_is_seen,
     a_name_in_an_open_folder_is_seen,
@@ -85,6 +86,17 @@ fn a_script_of_the_own_tmpfs_names_it_too(fixture: &Fixture) {
     let denied = by_shell(fixture, &[], script);
     assert_eq!(told(&denied), [("the execution of /tmp/s", "--exec /tmp")]);
     assert_eq!(denied[0]["count"], 2);
+}
+
+/// By who stands where programs are executed, and by who stood there when it named one before.
+fn a_relative_name_is_seen_from_wherever_it_leads(fixture: &Fixture) {
+    fixture.make_folder("work");
+    let script = "cp /bin/true /tmp/s; cd /usr/bin; ./true && ../../tmp/s; cd /tmp && ./s; cd /usr; bin/true && exit 3";
+    for flags in [&[][..], &["--read", "work"], &["--write", "work"]] {
+        let denied = by_shell(fixture, flags, script);
+        assert_eq!(told(&denied), [("the execution of /tmp/s", "--exec /tmp")]);
+        assert_eq!(denied[0]["count"], 2, "{flags:?}");
+    }
 }
 
 /// As npm runs what packages bring.

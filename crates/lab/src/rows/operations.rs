@@ -160,6 +160,15 @@ pub(super) const fn operation(
 }
 
 impl Operation {
+    /// The same of an operation that somebody else is told of: two changes of process are in the floor, and what is
+    /// done with what was told is not.
+    pub(super) const fn told_of(self) -> Self {
+        Self {
+            beside_floor: Allowance::Times(1.25),
+            ..self
+        }
+    }
+
     /// The same of an operation that is so many calls.
     pub(super) const fn of_calls(self, calls: u32) -> Self {
         Self {

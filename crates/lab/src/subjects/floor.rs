@@ -28,8 +28,9 @@ impl FloorProgram {
 
     /// The same, doing more.
     pub(crate) fn with(&self, words: Vec<OsString>) -> Self {
-        let program = self.program.clone();
-        Self { program, words }
+        let mut more = self.clone();
+        more.words.extend(words);
+        more
     }
 
     /// The same where all but the command is made ahead and then waits to be told.

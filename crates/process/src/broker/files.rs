@@ -466,8 +466,7 @@ impl Brokered<'_> {
         if let Some(known) = self.threads.folder(thread) {
             return Ok(known.into());
         }
-        let folder = self.shared.maker.folder_of(thread)?;
-        let path = crate::host::path_of(&folder)?;
+        let path = crate::host::folder_of(thread)?;
         self.threads.keep_folder(thread, path.clone());
         Ok(path)
     }

@@ -7,13 +7,18 @@ use super::{
     local::Performer,
     request::Source,
 };
-use crate::{address::Address, file_calls, seen, sys::notify, wire};
+use crate::{address::Address, file_calls, host, seen, sys::notify, wire};
 use palisade_network::{Asked, Call, Reason, Refusal, Target};
 use palisade_policy::{HostName, Transport};
 use rustix::io::Errno;
 use std::{
+    ffi::OsStr,
     net::SocketAddr,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
 };
 
 /// Where name servers are asked.
@@ -42,8 +47,8 @@ impl Brokered<'_> {
         Err(Errno::NOSYS)
     }
 
-    /// Nobody misses one that cannot be read, or for which init has no time. Where init has to know where the caller stands, it
-    /// is init who lets the call go on.
+    /// Nobody misses one that cannot be read, or for which init has no time. Most need nobody to look, by their words; where
+    /// init has to know where the caller stands, it is init who lets the call go on.
     fn tell_of_execution(&self) -> Option<Answer> {
         let [first, second, ..] = self.call.arguments;
         let (folder, at) = match i64::from(self.call.call) {
@@ -53,12 +58,27 @@ impl Brokered<'_> {
         let path = notify::read_text(self.call.thread, at, wire::MOST_PATH_BYTES).ok()?;
         let performer = &self.shared.performer;
         match path.first()? {
-            b'/' if performer.executes(&path) => {}
+            _ if self.executes(folder, &path) => {}
             b'/' => drop(performer.look(&path, [0; 2], &[])),
             _ if performer.may_stall() => drop(self.look_from_folder(folder, &path)),
             _ => return self.have_init_answer(folder, &path).ok(),
         }
         None
+    }
+
+    /// Whether a path lies where programs are executed, by its words and those of the folder where the caller stands. A link
+    /// may lead elsewhere, and the caller stand elsewhere by now: then a refusal is not told.
+    fn executes(&self, folder: i32, path: &[u8]) -> bool {
+        let Some(layout) = &self.shared.performer.layout else {
+            return false;
+        };
+        let path = Path::new(OsStr::from_bytes(path));
+        if path.is_absolute() {
+            return layout.executes(path);
+        }
+        let stands = || host::folder_of(self.call.thread).ok();
+        let stands = (folder == libc::AT_FDCWD).then(stands).flatten();
+        stands.is_some_and(|folder| layout.executes(&folder.join(path)))
     }
 
     /// Has init look, as the calling thread would, and then let the call go on.
@@ -245,14 +265,5 @@ impl Performer {
     fn may_stall(&self) -> bool {
         let layout = self.layout.as_ref();
         layout.is_none_or(|layout| layout.may_stall() || !layout.meeting_places().is_empty())
-    }
-
-    /// Whether an absolute path lies where programs are executed, so that nobody need look. By its words alone: a link there
-    /// may lead elsewhere, and then a refusal is not told.
-    fn executes(&self, path: &[u8]) -> bool {
-        use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
-        let path = Path::new(OsStr::from_bytes(path));
-        let layout = self.layout.as_ref();
-        layout.is_some_and(|layout| layout.executes(path))
     }
 }

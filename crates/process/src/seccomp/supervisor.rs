@@ -77,10 +77,10 @@ pub(crate) fn supervisor() -> Filter {
 
 /// For who serves a guest's network: it makes sockets, and looks into the guest. Landlock's rules would keep
 /// it from the latter (`hook_ptrace_access_check`). It opens no files: see [`maker`].
-pub(crate) fn broker(watches: bool) -> Filter {
+pub(crate) fn broker(names_folders: bool) -> Filter {
     let mut filter = common();
-    if watches {
-        // What an open folder is called: proc_pid_fd(5).
+    if names_folders {
+        // Where a thread stands, and what an open folder is called: proc_pid_cwd(5), proc_pid_fd(5).
         set(&mut filter, SYS_readlinkat, ALLOW);
     }
     for call in FOR_GUESTS.iter().chain(FOR_GUESTS_OLD) {

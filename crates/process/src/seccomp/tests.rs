@@ -229,10 +229,10 @@ fn who_answers_a_guest_reaches_no_file_and_no_terminal() {
         libc::SYS_vfork,
         libc::SYS_clone3,
     ];
-    let watching = broker(true);
-    assert_eq!(decide(&watching, libc::SYS_readlinkat, [0; 6]), ALLOW);
-    for (filter, is_watching) in [(broker(false), false), (watching, true), (relay(), false)] {
-        let reads_link = |call: &libc::c_long| is_watching && *call == libc::SYS_readlinkat;
+    let naming = broker(true);
+    assert_eq!(decide(&naming, libc::SYS_readlinkat, [0; 6]), ALLOW);
+    for (filter, names_folders) in [(broker(false), false), (naming, true), (relay(), false)] {
+        let reads_link = |call: &libc::c_long| names_folders && *call == libc::SYS_readlinkat;
         for call in paths.into_iter().filter(|call| !reads_link(call)) {
             let action = decide(&filter, call, [0; 6]);
             assert_ne!(action, ALLOW, "{call}");
