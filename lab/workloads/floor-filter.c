@@ -1,7 +1,7 @@
 /*
  * The floor of calls: runs a program behind a filter of one instruction, which allows everything.
  *
- *     floor-filter [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT…]
+ *     floor-filter [--read FOLDER] [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT…]
  *
  * Why it is the least: a wall that tells calls apart by a filter has the kernel look for one at each call
  * (`SYSCALL_WORK_SECCOMP` takes the call off its fast way in). For a number that the filter allows whatever
@@ -10,13 +10,10 @@
  * the floor has the way off the fast one and the bit in it, and no instruction of any filter: what palisade
  * takes more is its checks of arguments and its Landlock rules.
  *
- * `--write` and `--protect` are mounts (mounts.h).
+ * `--read`, `--write` and `--protect` are mounts, and with `--write` openat(2) is looked at too (mounts.h).
  */
 #define _GNU_SOURCE
 #include "mounts.h"
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/prctl.h>
 
 static int die(const char *what)
@@ -27,17 +24,22 @@ static int die(const char *what)
 
 int main(int argc, char **argv)
 {
-	struct sock_filter allow[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
-	struct sock_fprog program = { .len = 1, .filter = allow };
+	struct sock_filter filter[GUARD_LENGTH + 2];
+	int length = 0;
 	int taken = mount_by_words(argv + 1, argc - 2);
 	if (taken < 0)
 		return die("mounts");
 	argc -= taken;
 	argv += taken;
 	if (argc < 2) {
-		fprintf(stderr, "usage: floor-filter [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT...]\n");
+		fprintf(stderr, "usage: floor-filter [--read FOLDER] [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
+	if (writes)
+		filter[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	length += guard_modes(filter + length);
+	filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = { .len = length, .filter = filter };
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return die("no_new_privs");
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)

@@ -4,7 +4,7 @@
  *
  *     floor-notify COMMAND [ARGUMENT…]
  *     floor-notify --names COMMAND [ARGUMENT…]
- *     floor-notify --programs [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT…]
+ *     floor-notify --programs [--read FOLDER] [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT…]
  *
  * A filter leaves the calls to this program (seccomp_unotify(2)). For socket(2) it makes the socket and puts it
  * into the program with the answer, in one step. For connect(2) it copies the address once, takes the program's
@@ -15,7 +15,7 @@
  * call's, and lets the call go on. It follows no name, knows no working directory and writes nothing down; the
  * program may have as many processes as it likes. With `--programs` it is told of what is executed and of no other
  * file. All other calls then cost what they cost behind any filter, for the kernel knows of each number that it is
- * allowed whatever the arguments are (floor-filter.c); `--write` and `--protect` are mounts (mounts.h).
+ * allowed whatever the arguments are (floor-filter.c); `--read`, `--write` and `--protect` are as there.
  *
  * Why it is the least: whoever answers by address has two calls to be woken for, and the address to copy and
  * the socket to get in between; whoever tells which files a program asks for is woken for each of these calls, for
@@ -25,11 +25,7 @@
  */
 #define _GNU_SOURCE
 #include "mounts.h"
-#include <errno.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -132,9 +128,10 @@ static void die(const char *what)
 /* Leaves the calls of these numbers to whoever listens. */
 static int load_filter(const int *numbers, int count)
 {
-	struct sock_filter notify[MOST_CALLS + 3];
+	struct sock_filter notify[GUARD_LENGTH + MOST_CALLS + 3];
 	int at = 0;
 	notify[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	at += guard_modes(notify + at);
 	for (int call = 0; call < count; call++)
 		notify[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, numbers[call], count - call, 0);
 	notify[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -280,7 +277,7 @@ int main(int argc, char **argv)
 		die("mounts");
 	command += taken;
 	if (command >= argv + argc) {
-		fprintf(stderr, "usage: floor-notify [--names | --programs [--write FOLDER] [--protect FILE]] COMMAND [ARGUMENT...]\n");
+		fprintf(stderr, "usage: floor-notify [--names | --programs [--read FOLDER] [--write FOLDER] [--protect FILE]] COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
 	if (pipe2(tells, O_CLOEXEC) != 0 || pipe2(hears, O_CLOEXEC) != 0)

@@ -20,14 +20,16 @@ pub(super) fn alone(command: &Command) -> Policy {
 /// What the least wall does for a policy beside its filter: words for `floor-filter`.
 pub(super) type FloorWords = fn(&Workloads) -> Vec<OsString>;
 
-/// Of [`reading`]: nothing, for whoever shows one folder and no other does no more for each call.
-pub(super) fn floor_of_reading(_: &Workloads) -> Vec<OsString> {
-    Vec::new()
+/// Of [`reading`].
+pub(super) fn floor_of_reading(workloads: &Workloads) -> Vec<OsString> {
+    vec!["--read".into(), workloads.folder().into()]
 }
 
 /// Of [`writing`].
 pub(super) fn floor_of_writing(workloads: &Workloads) -> Vec<OsString> {
-    vec!["--write".into(), workloads.files_folder().into()]
+    let mut words = floor_of_reading(workloads);
+    words.extend(["--write".into(), workloads.files_folder().into()]);
+    words
 }
 
 /// Of [`everything_on`].
