@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Of all runs: everybody who clones the repository has them. One that goes on until its targets are decided has ten times the samples.
-const MOST_BYTES: u64 = 9 << 20;
+const MOST_BYTES: u64 = 10 << 20;
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder");
