@@ -1,5 +1,6 @@
 /*
- * The floor of calls: runs a program behind a filter of one instruction, which allows everything.
+ * The floor of calls: runs a program behind a filter of one instruction, which allows everything. Where it may write to
+ * a folder the filter has a look at modes before that.
  *
  *     floor-filter [--read FOLDER] [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT…]
  *
@@ -7,7 +8,7 @@
  * (`SYSCALL_WORK_SECCOMP` takes the call off its fast way in). For a number that the filter allows whatever
  * the arguments are, the kernel has known that since the filter was loaded (`seccomp_cache_prepare`, Linux
  * 5.11), and tests one bit. Of this filter that is every number; of palisade's, those without a check. So
- * the floor has the way off the fast one and the bit in it, and no instruction of any filter: what palisade
+ * the floor has the way off the fast one and the bit in it, and no instruction of any filter but for openat(2): what palisade
  * takes more is its checks of arguments and its Landlock rules.
  *
  * `--read`, `--write` and `--protect` are mounts, and with `--write` openat(2) is looked at too (mounts.h).
@@ -28,7 +29,7 @@ int main(int argc, char **argv)
 	int length = 0;
 	int taken = mount_by_words(argv + 1, argc - 2);
 	if (taken < 0)
-		return die("mounts");
+		return die(unmounted);
 	argc -= taken;
 	argv += taken;
 	if (argc < 2) {

@@ -265,16 +265,14 @@ static void serve(int naming_calls)
 
 int main(int argc, char **argv)
 {
-	int tells[2], hears[2], theirs, naming_calls = 0, taken = 0;
-	if (argc > 1 && strcmp(argv[1], "--names") == 0)
-		naming_calls = NAMING_CALLS;
-	if (argc > 1 && strcmp(argv[1], "--programs") == 0)
-		naming_calls = EXECUTING_CALLS;
-	char **command = argv + 1 + (naming_calls > 0);
-	if (naming_calls == EXECUTING_CALLS)
-		taken = mount_by_words(command, argc - 3);
+	int tells[2], hears[2], theirs;
+	int by_names = argc > 1 && strcmp(argv[1], "--names") == 0;
+	int by_programs = argc > 1 && strcmp(argv[1], "--programs") == 0;
+	int naming_calls = by_names ? NAMING_CALLS : by_programs ? EXECUTING_CALLS : 0;
+	char **command = argv + 1 + (by_names || by_programs);
+	int taken = by_programs ? mount_by_words(command, argc - 3) : 0;
 	if (taken < 0)
-		die("mounts");
+		die(unmounted);
 	command += taken;
 	if (command >= argv + argc) {
 		fprintf(stderr, "usage: floor-notify [--names | --programs [--read FOLDER] [--write FOLDER] [--protect FILE]] COMMAND [ARGUMENT...]\n");

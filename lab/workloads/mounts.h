@@ -104,21 +104,35 @@ static int mount_of(const char *word, const char *path)
 enum { MOST_MOUNTS = 4, GUARD_LENGTH = 7 };
 
 static int writes;
+/* Of what could not be mounted. */
+static const char *unmounted = "namespaces";
+
+static int is_known(const char *word)
+{
+	return strcmp(word, "--read") == 0 || strcmp(word, "--write") == 0 || strcmp(word, "--protect") == 0;
+}
 
 /* Makes what the first words ask for, each followed by a path, and says how many they are; below 0 where that fails. */
 static int mount_by_words(char **words, int count)
 {
 	int mounts[MOST_MOUNTS], taken = 0;
 	for (; taken + 1 < count && strncmp(words[taken], "--", 2) == 0; taken += 2) {
-		if (taken == 2 * MOST_MOUNTS || (taken == 0 && own_mounts() != 0))
+		if (taken == 0 && own_mounts() != 0)
 			return -1;
+		unmounted = words[taken + 1];
+		if (taken == 2 * MOST_MOUNTS || !is_known(words[taken])) {
+			errno = EINVAL;
+			return -1;
+		}
 		if ((mounts[taken / 2] = mount_of(words[taken], words[taken + 1])) < 0)
 			return -1;
 		writes |= strcmp(words[taken], "--write") == 0;
 	}
-	for (int at = 0; at < taken; at += 2)
+	for (int at = 0; at < taken; at += 2) {
+		unmounted = words[at + 1];
 		if (syscall(SYS_move_mount, mounts[at / 2], "", AT_FDCWD, words[at + 1], MOVE_MOUNT_F_EMPTY_PATH) != 0)
 			return -1;
+	}
 	return taken;
 }
 

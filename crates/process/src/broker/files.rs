@@ -466,9 +466,18 @@ impl Brokered<'_> {
         if let Some(known) = self.threads.folder(thread) {
             return Ok(known.into());
         }
-        let path = crate::host::folder_of(thread)?;
+        let path = self.stands()?;
         self.threads.keep_folder(thread, path.clone());
         Ok(path)
+    }
+
+    /// The folder where the caller stands, and not one who has its number by now.
+    pub(super) fn stands(&self) -> Result<PathBuf, Errno> {
+        let folder = crate::host::folder_of(self.call.thread)?;
+        match notify::is_waiting(self.shared.listener.as_fd(), self.call.id) {
+            true => Ok(folder),
+            false => Err(Errno::SRCH),
+        }
     }
 
     fn open_folder(&mut self, number: i32) -> Result<PathBuf, Errno> {

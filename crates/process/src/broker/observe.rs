@@ -7,7 +7,7 @@ use super::{
     local::Performer,
     request::Source,
 };
-use crate::{address::Address, file_calls, host, seen, sys::notify, wire};
+use crate::{address::Address, file_calls, seen, sys::notify, wire};
 use palisade_network::{Asked, Call, Reason, Refusal, Target};
 use palisade_policy::{HostName, Transport};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Where name servers are asked.
@@ -67,7 +67,7 @@ impl Brokered<'_> {
     }
 
     /// Whether a path lies where programs are executed, by its words and those of the folder where the caller stands. A link
-    /// may lead elsewhere, and the caller stand elsewhere by now: then a refusal is not told.
+    /// may lead elsewhere: then a refusal is not told.
     fn executes(&self, folder: i32, path: &[u8]) -> bool {
         let Some(layout) = &self.shared.performer.layout else {
             return false;
@@ -76,9 +76,8 @@ impl Brokered<'_> {
         if path.is_absolute() {
             return layout.executes(path);
         }
-        let stands = || host::folder_of(self.call.thread).ok();
-        let stands = (folder == libc::AT_FDCWD).then(stands).flatten();
-        stands.is_some_and(|folder| layout.executes(&folder.join(path)))
+        let is_below = |folder: PathBuf| layout.executes(&folder.join(path));
+        folder == libc::AT_FDCWD && self.stands().is_ok_and(is_below)
     }
 
     /// Has init look, as the calling thread would, and then let the call go on.
