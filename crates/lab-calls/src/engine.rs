@@ -1,13 +1,17 @@
 //! The same by Wasmtime alone, calls, requests, links and pictures: what the library's cannot be less than.
 
+mod plugin;
+
 use crate::{lines, link, module, pictures::Paint, request};
 use anyhow::{Context, anyhow};
 use palisade_compiler::settings;
 use palisade_engine::guest::Isolation;
+use plugin::linker;
+pub(crate) use plugin::{Head, Plugin, Started};
 use std::hint::black_box;
 use wasmtime::{
-    Engine, Instance, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module,
-    ModuleExport, PoolingAllocationConfig, Store, TypedFunc, WasmParams, WasmResults,
+    Engine, Instance, InstanceAllocationStrategy, InstancePre, Memory, Module,
+    PoolingAllocationConfig, Store, TypedFunc, WasmParams,
 };
 
 /// With the settings of plugins and a pool for their instances, and no limit of time, of memory or of anything.
@@ -22,16 +26,9 @@ fn compile(module: &[u8]) -> wasmtime::Result<Module> {
     Module::new(&Engine::new(&config)?, module)
 }
 
-/// With what it imports, which nobody calls.
-fn linker(module: &Module) -> wasmtime::Result<Linker<()>> {
-    let mut linker = Linker::new(module.engine());
-    linker.define_unknown_imports_as_traps(module)?;
-    Ok(linker)
-}
-
 /// Without a limit of time.
-fn instantiate(start: &InstancePre<()>) -> wasmtime::Result<(Store<()>, Instance)> {
-    let mut store = Store::new(start.module().engine(), ());
+fn instantiate(start: &InstancePre<Head>) -> wasmtime::Result<(Store<Head>, Instance)> {
+    let mut store = Store::new(start.module().engine(), Head::default());
     store.set_epoch_deadline(u64::MAX / 2);
     let instance = start.instantiate(&mut store)?;
     Ok((store, instance))
@@ -58,7 +55,7 @@ fn all_calls(module: &[u8], isolation: Isolation) -> wasmtime::Result<String> {
 }
 
 struct Guest {
-    start: InstancePre<()>,
+    start: InstancePre<Head>,
     isolation: Isolation,
 }
 
@@ -85,7 +82,7 @@ impl Guest {
     fn instance<P: WasmParams>(
         &self,
         name: &str,
-    ) -> wasmtime::Result<(Store<()>, TypedFunc<P, ()>)> {
+    ) -> wasmtime::Result<(Store<Head>, TypedFunc<P, ()>)> {
         let (mut store, instance) = instantiate(&self.start)?;
         let function = instance.get_typed_func(&mut store, name)?;
         Ok((store, function))
@@ -94,7 +91,7 @@ impl Guest {
 
 /// The calls that a proxy-wasm filter has of a request which is answered by a head, and nothing else: no exchange, no limit.
 pub(crate) fn requests(filter: &[u8], isolation: Isolation) -> anyhow::Result<String> {
-    let plugin = told(compile(filter).and_then(|module| Plugin::link(&linker(&module)?, &module)))?;
+    let plugin = load(filter)?;
     let mut started = told(plugin.start())?;
     request::lines(|| {
         if isolation == Isolation::Fresh {
@@ -102,6 +99,11 @@ pub(crate) fn requests(filter: &[u8], isolation: Isolation) -> anyhow::Result<St
         }
         told(started.pass())
     })
+}
+
+/// A filter, compiled and linked.
+pub(crate) fn load(filter: &[u8]) -> anyhow::Result<Plugin> {
+    told(compile(filter).and_then(|module| Plugin::link(&linker(&module)?, &module)))
 }
 
 /// What it takes to link a filter and to start an instance of it: its imports found, its callbacks, and those called that begin.
@@ -116,7 +118,7 @@ pub(crate) fn links(filter: &[u8]) -> anyhow::Result<String> {
 
 /// A guest that makes pictures grey.
 pub(crate) struct Painter {
-    store: Store<()>,
+    store: Store<Head>,
     memory: Memory,
     mono: TypedFunc<u32, u32>,
     room: usize,
@@ -153,99 +155,6 @@ impl Paint for Painter {
     }
 }
 
-fn told<T>(outcome: wasmtime::Result<T>) -> anyhow::Result<T> {
+pub(crate) fn told<T>(outcome: wasmtime::Result<T>) -> anyhow::Result<T> {
     outcome.map_err(|error| anyhow!("{error:?}"))
-}
-
-const ROOT: i32 = 1;
-const STREAM: i32 = 2;
-
-struct Plugin {
-    start: InstancePre<()>,
-    callbacks: [ModuleExport; CALLBACKS.len()],
-}
-
-const CALLBACKS: [&str; 8] = [
-    "proxy_on_context_create",
-    "proxy_on_vm_start",
-    "proxy_on_configure",
-    "proxy_on_request_headers",
-    "proxy_on_response_headers",
-    "proxy_on_done",
-    "proxy_on_log",
-    "proxy_on_delete",
-];
-
-struct Started {
-    store: Store<()>,
-    create: TypedFunc<(i32, i32), ()>,
-    heads: [TypedFunc<(i32, i32, i32), i32>; 2],
-    done: TypedFunc<i32, i32>,
-    ends: [TypedFunc<i32, ()>; 2],
-}
-
-impl Plugin {
-    fn link(linker: &Linker<()>, module: &Module) -> wasmtime::Result<Self> {
-        let start = linker.instantiate_pre(module)?;
-        let found = CALLBACKS
-            .iter()
-            .filter_map(|name| module.get_export_index(name));
-        let callbacks = found.collect::<Vec<_>>().try_into();
-        let callbacks = callbacks.map_err(|_| wasmtime::Error::msg("it lacks a callback"))?;
-        Ok(Self { start, callbacks })
-    }
-
-    fn start(&self) -> wasmtime::Result<Started> {
-        let (mut store, instance) = instantiate(&self.start)?;
-        let [create, vm, configure, request, response, done, log, delete] = &self.callbacks;
-        let create = callback(&instance, &mut store, create)?;
-        let begins: [TypedFunc<(i32, i32), i32>; 2] = [
-            callback(&instance, &mut store, vm)?,
-            callback(&instance, &mut store, configure)?,
-        ];
-        create.call(&mut store, (ROOT, 0))?;
-        for begin in begins {
-            begin.call(&mut store, (ROOT, 0))?;
-        }
-        Ok(Started {
-            create,
-            heads: [
-                callback(&instance, &mut store, request)?,
-                callback(&instance, &mut store, response)?,
-            ],
-            done: callback(&instance, &mut store, done)?,
-            ends: [
-                callback(&instance, &mut store, log)?,
-                callback(&instance, &mut store, delete)?,
-            ],
-            store,
-        })
-    }
-}
-
-fn callback<P: WasmParams, R: WasmResults>(
-    instance: &Instance,
-    store: &mut Store<()>,
-    export: &ModuleExport,
-) -> wasmtime::Result<TypedFunc<P, R>> {
-    let found = instance.get_module_export(&mut *store, export);
-    let function = found.and_then(wasmtime::Extern::into_func);
-    function
-        .ok_or_else(|| wasmtime::Error::msg("it is no function"))?
-        .typed(store)
-}
-
-impl Started {
-    fn pass(&mut self) -> wasmtime::Result<()> {
-        let store = &mut self.store;
-        self.create.call(&mut *store, black_box((STREAM, ROOT)))?;
-        for head in &self.heads {
-            head.call(&mut *store, black_box((STREAM, 3, 1)))?;
-        }
-        self.done.call(&mut *store, black_box(STREAM))?;
-        for end in &self.ends {
-            end.call(&mut *store, black_box(STREAM))?;
-        }
-        Ok(())
-    }
 }

@@ -8,6 +8,7 @@
 //! palisade-lab-calls link|engine-link FILTER
 //! palisade-lab-calls pictures|engine-pictures MODULE BATCHES
 //! palisade-lab-calls component MODULE INTERFACES INTO
+//! palisade-lab-calls answers PORT NULL-FILTER HEADER-FILTER
 //! ```
 //!
 //! `native` calls functions of its own; the others those of a WebAssembly guest in this process, which is kept
@@ -22,8 +23,10 @@
 //!
 //! Each call is timed alone, so the clock is in every figure, in that of the native one too. So it is with requests,
 //! which a proxy-wasm filter sees or nobody does, or whose calls the engine alone makes: `request-mean` and `request-fastest`. Links
-//! and pictures are the library's or, as `engine-`, the engine's alone, too. `component` measures nothing: it makes one.
+//! and pictures are the library's or, as `engine-`, the engine's alone, too. `component` measures nothing: it makes one; and `answers` is a server
+//! around the engine alone, for clients that measure.
 
+mod answers;
 mod component;
 mod engine;
 mod link;
@@ -36,6 +39,7 @@ use std::{
     env, fs,
     hint::black_box,
     process::ExitCode,
+    str::FromStr,
     time::{Duration, Instant},
 };
 
@@ -80,13 +84,17 @@ fn run() -> anyhow::Result<String> {
             number(batches)?,
         ),
         ["component", module, interfaces, into] => component::make(module, interfaces, into),
+        ["answers", port, null, header] => {
+            match answers::serve(number(port)?, &read(null)?, &read(header)?)? {}
+        }
         _ => bail!(
             "usage: palisade-lab-calls native|kept|timed|fresh|engine|engine-fresh
        palisade-lab-calls bare-request
        palisade-lab-calls kept-request|fresh-request|engine-request|engine-fresh-request FILTER
        palisade-lab-calls link|engine-link FILTER
        palisade-lab-calls pictures|engine-pictures MODULE BATCHES
-       palisade-lab-calls component MODULE INTERFACES INTO"
+       palisade-lab-calls component MODULE INTERFACES INTO
+       palisade-lab-calls answers PORT NULL-FILTER HEADER-FILTER"
         ),
     }
 }
@@ -94,9 +102,14 @@ fn run() -> anyhow::Result<String> {
 /// What the lab lays out as `null.wasm`.
 #[cfg(test)]
 const NULL_FILTER: &str = include_str!("../../../lab/workloads/filter-null.wat");
+/// And as `header.wasm`.
+#[cfg(test)]
+const HEADER_FILTER: &str = include_str!("../../../lab/workloads/filter-header.wat");
 
-fn number(batches: &str) -> anyhow::Result<usize> {
-    batches.parse().context("BATCHES is no number")
+fn number<T: FromStr>(word: &str) -> anyhow::Result<T> {
+    word.parse()
+        .ok()
+        .with_context(|| format!("{word} is no number that there is room for"))
 }
 
 fn read(path: &str) -> anyhow::Result<Vec<u8>> {

@@ -138,7 +138,7 @@ mod tests {
     /// What is measured is that the filter sees both heads.
     #[test]
     fn a_filter_changes_the_answer_that_passes() {
-        let header = module(include_str!("../../../lab/workloads/filter-header.wat"));
+        let header = module(crate::HEADER_FILTER);
         let program = Engine::shared().unwrap().compile(&header).unwrap();
         let shared = Arc::new(Shared::default());
         let filter = Filter::load(&program, Settings::new("lab"), &shared).unwrap();

@@ -92,6 +92,9 @@ mod tests {
         assert_eq!(with(Floor::Start), starts);
         assert_eq!(with(Floor::Notifier), ["broker"]);
         assert_eq!(with(Floor::Names), ["watch", "learn"]);
-        assert_eq!(with(Floor::Engine), ["kp-5", "kp-c", "kp-x"]);
+        assert_eq!(
+            with(Floor::Engine),
+            ["kp-5", "kp-c", "kp-x", "kp-7", "kp-8", "serve-filter"]
+        );
     }
 }

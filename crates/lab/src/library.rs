@@ -77,13 +77,12 @@ impl Library {
     ///
     /// When the start fails or the guest does.
     pub fn run(&self) -> anyhow::Result<Report> {
-        let domain = match &self.start {
-            Start::Planned(prepared) => prepared.spawn()?,
+        let report = match &self.start {
+            Start::Planned(prepared) => prepared.run()?,
             Start::Wanted(policy, command) => {
-                builder(policy, command, self.launcher.clone()).spawn()?
+                builder(policy, command, self.launcher.clone()).run()?
             }
         };
-        let report = domain.wait()?;
         check(&report)?;
         Ok(report)
     }

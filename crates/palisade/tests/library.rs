@@ -8,6 +8,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
     net::{TcpListener, TcpStream},
+    os::unix::net::UnixStream,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -310,6 +311,98 @@ fn a_prepared_guest_starts_again_and_again() {
         assert_eq!(guest.spawn().unwrap().wait().unwrap().exit, Exit::Code(0));
         assert_eq!(fs::read(&tally).unwrap().len(), starts);
     }
+}
+
+/// Nothing is heard of the guest before its end, whether its domain is made for it or waits.
+#[test]
+fn a_guest_that_is_run_tells_what_one_that_is_spawned_does() {
+    let parking = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    for launcher in [Arc::new(Launcher::new(Machine::probe())), parking] {
+        let guest = |code: &str| shell(code).launcher(Arc::clone(&launcher));
+        for code in [0, 7] {
+            let ends = guest(&format!("exit {code}"));
+            let (run, spawned) = (ends.run().unwrap(), ends.spawn().unwrap().wait().unwrap());
+            assert_eq!(run.exit, Exit::Code(code));
+            let of = |report: &palisade::Report| (report.exit, report.ending, report.phases.len());
+            assert_eq!(of(&run), of(&spawned));
+        }
+        let late = guest("sleep 1000").time(Duration::from_millis(200));
+        assert_eq!(late.run().unwrap().ending, Ending::TimeLimit);
+        // It stops itself, and somebody else has it go on.
+        let stops = guest("(kill -STOP $$; kill -CONT $$) & wait; exit 3");
+        assert_eq!(stops.run().unwrap().exit, Exit::Code(3));
+        let unknown = Domain::builder("no-such-program").launcher(Arc::clone(&launcher));
+        let error = unknown.run().unwrap_err().to_string();
+        assert!(
+            error.starts_with("guest: 'no-such-program' was not found"),
+            "{error}"
+        );
+        let prepared = guest("exit 4").prepare().unwrap();
+        for _ in 0..5 {
+            assert_eq!(prepared.run().unwrap().exit, Exit::Code(4));
+            launcher.wait_until_parked().unwrap();
+        }
+    }
+}
+
+/// Where somebody has to do something for the guest meanwhile, the guest does not wait for its own end.
+#[test]
+fn a_guest_that_is_run_is_served_meanwhile() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let asks = Domain::builder("/bin/bash")
+        .args(["-c", &format!(": < /dev/tcp/127.0.0.1/{port}")])
+        .connect(format!("tcp://127.0.0.1:{port}").parse().unwrap());
+    assert_eq!(asks.run().unwrap().exit, Exit::Code(0));
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "").unwrap();
+    let watched = Domain::builder("cat").arg(path);
+    let watched = watched.stderr(Stdio::null()).watch().run().unwrap();
+    assert_eq!(watched.denials.len(), 1, "{watched:?}");
+    assert_eq!(
+        shell("exit 5").grantable().run().unwrap().exit,
+        Exit::Code(5)
+    );
+    // A pipe is the host's to close or to read.
+    let reads = shell("cat").stdin(Stdio::piped());
+    assert_eq!(reads.run().unwrap().exit, Exit::Code(0));
+    // More than fits into a socket, which is passed on to somebody who reads.
+    let (ours, guests) = UnixStream::pair().unwrap();
+    let reader = thread::spawn(move || {
+        let mut ours = ours;
+        let mut all = Vec::new();
+        ours.read_to_end(&mut all).unwrap();
+        all.len()
+    });
+    let writes = shell("head -c 4000000 /dev/zero").stdout(guests);
+    assert_eq!(writes.run().unwrap().exit, Exit::Code(0));
+    drop(writes);
+    assert_eq!(reader.join().unwrap(), 4_000_000);
+}
+
+/// Who asks at its door while its host waits for the end alone is answered.
+#[test]
+fn a_guest_that_is_run_is_found_by_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (began, ends) = (folder.path().join("began"), folder.path().join("ends"));
+    let script = format!(
+        "echo > {}; until test -e {}; do sleep 0.01; done; exit 6",
+        began.display(),
+        ends.display()
+    );
+    let name = format!("run-{}", std::process::id());
+    let guest = shell(&script).write(folder.path()).name(&name);
+    let host = thread::spawn(move || guest.run().unwrap());
+    while !began.exists() {
+        thread::yield_now();
+    }
+    let running = palisade_process::running::list().unwrap();
+    let mut running = running.into_iter();
+    let found = running.find(|one| one.name.as_deref() == Some(&*name));
+    assert_eq!(further_in(&found.expect("it is listed"), "exit 5"), 5 << 8);
+    fs::write(&ends, "").unwrap();
+    assert_eq!(host.join().unwrap().exit, Exit::Code(6));
 }
 
 /// It takes mounts down after the end of a domain was told: behind the caller's back, but at once.

@@ -324,6 +324,12 @@ impl Launcher {
         let mut network =
             broker::Prepared::of(plan, &self.machine, streams.questions, streams.journal)
                 .map_err(LaunchError::Broker)?;
+        // What is begun once the guest runs, which waits for it or is to tell of it; and an init that may be ended with its guest.
+        let is_attended = network.is_some()
+            || plan.held_by_cgroup.memory_bytes.is_some()
+            || ready.are_relayed()
+            || streams.questions.is_some()
+            || streams.journal.is_some();
         let message = Message::of(&Contents {
             plan,
             done: &ahead.prelude,
@@ -336,6 +342,7 @@ impl Launcher {
             listeners: &listeners,
             temporary: held.temporary(),
             variables: variables(&held, network.as_ref(), &listeners),
+            is_awaited: streams.is_awaited && !is_attended,
         });
         let times = (ahead.domain.ordered_ns, message.send(&ahead.domain.socket)?);
         keeper.confirm()?;

@@ -61,6 +61,7 @@ fn start(script: &str) -> Domain {
         passed: &[],
         questions: None,
         journal: None,
+        is_awaited: false,
     };
     launcher.launch(&plan, &streams).expect("it starts")
 }

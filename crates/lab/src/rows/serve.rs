@@ -18,7 +18,7 @@ pub(super) use swap::Swap;
 
 use super::{BARE, Tools};
 use crate::{figure::Target, program::Program, workloads::Workloads};
-use served::{Document, Isolations, Judgement, Lane, Picture, Served, Way};
+use served::{Beside, Document, Isolations, Judgement, Lane, Picture, Served, Way};
 use sites::{COMPONENT_FILE, Isolation, Layout, Module, Who, quoted};
 use std::ffi::OsString;
 
@@ -30,8 +30,14 @@ const HEADER_FRESH: &str = "palisade serve, header filter, fresh";
 const NGINX: &str = "nginx";
 const NGINX_NJS: &str = "nginx, header filter in njs";
 const NGINX_LUA: &str = "nginx, header filter in Lua";
+const ENGINE: &str = "floor, no filter";
+const ENGINE_NULL: &str = "floor, null filter";
+const ENGINE_HEADER: &str = "floor, header filter";
 
-const FILTER_LANES: [Lane; 8] = [
+const FILTER_LANES: [Lane; 11] = [
+    lane((ENGINE, "the engine alone"), Who::Engine, "/plain"),
+    lane((ENGINE_NULL, "its null filter"), Who::Engine, "/null"),
+    lane((ENGINE_HEADER, "its header filter"), Who::Engine, "/header"),
     lane((PLAIN, "no filter"), Who::Serve, "/plain"),
     lane((NULL_KEPT, "null filter"), Who::Serve, "/null-kept"),
     lane(
@@ -78,6 +84,19 @@ const fn judged(subject: &'static str, against: &'static str, target: Target) ->
         subject,
         against,
         target: Some(target),
+        floor: None,
+    }
+}
+
+/// Beside what the engine alone takes of the same.
+const fn judged_beside(
+    judgement: Judgement,
+    subject: &'static str,
+    against: &'static str,
+) -> Judgement {
+    Judgement {
+        floor: Some(Beside { subject, against }),
+        ..judgement
     }
 }
 
@@ -86,6 +105,7 @@ const fn told(subject: &'static str, against: &'static str) -> Judgement {
         subject,
         against,
         target: None,
+        floor: None,
     }
 }
 
@@ -93,15 +113,33 @@ const fn isolations(title: &'static str, kept: &'static str, fresh: &'static str
     Isolations { title, kept, fresh }
 }
 
+const NULL_BY_TIME: Judgement = judged_beside(
+    judged(NULL_KEPT, PLAIN, Target::AtMostOverOther(0.35)),
+    ENGINE_NULL,
+    ENGINE,
+);
+const HEADER_BY_TIME: Judgement = judged_beside(
+    judged(HEADER_KEPT, PLAIN, Target::AtMostOverOther(0.8)),
+    ENGINE_HEADER,
+    ENGINE,
+);
+const NULL_BY_RATE: Judgement = judged_beside(
+    judged(NULL_KEPT, PLAIN, Target::AtLeastTimesOther(0.95)),
+    ENGINE_NULL,
+    ENGINE,
+);
+
 pub(super) static REPLY_LATENCY: Served = Served {
     title: "A file of 1 KB through filters",
     way: Way::InTurn,
     lanes: &FILTER_LANES,
     documents: &SMALL,
     judgements: &[
-        judged(NULL_KEPT, PLAIN, Target::AtMostOverOther(0.35)),
+        NULL_BY_TIME,
+        told(ENGINE_NULL, ENGINE),
+        told(ENGINE_HEADER, ENGINE),
         told(NULL_FRESH, PLAIN),
-        judged(HEADER_KEPT, PLAIN, Target::AtMostOverOther(0.8)),
+        HEADER_BY_TIME,
         told(HEADER_KEPT, NGINX_NJS),
         told(HEADER_KEPT, NGINX_LUA),
         told(HEADER_FRESH, PLAIN),
@@ -117,7 +155,9 @@ pub(super) static REPLY_LATENCY: Served = Served {
 pub(super) static FILTERS: Served = Served {
     way: Way::Busy,
     judgements: &[
-        judged(NULL_KEPT, PLAIN, Target::AtLeastTimesOther(0.95)),
+        NULL_BY_RATE,
+        told(ENGINE_NULL, ENGINE),
+        told(ENGINE_HEADER, ENGINE),
         told(NULL_FRESH, PLAIN),
         judged(HEADER_KEPT, NGINX_NJS, Target::AtLeastTimesOther(1.0)),
         judged(HEADER_KEPT, NGINX_LUA, Target::AtLeastTimesOther(1.0)),
@@ -340,8 +380,7 @@ fn filter_tables(layout: &Layout<'_>) -> anyhow::Result<String> {
     let mut filters = String::new();
     let mut routes = route_to_files("plain", "");
     for filter in ["null", "header"] {
-        let module = layout.workloads.folder().join(format!("{filter}.wasm"));
-        let module = quoted(&module)?;
+        let module = quoted(&layout.filter(filter))?;
         for isolation in ["kept", "fresh"] {
             let name = format!("{filter}-{isolation}");
             filters +=

@@ -1,7 +1,7 @@
 //! The builder: a policy and a command, step by step.
 
 use super::asks::Asks;
-use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Stdio};
+use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Report, Stdio};
 use palisade_policy::{
     Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
 };
@@ -415,7 +415,30 @@ impl Builder {
         self.refuse_uncounted_output()?;
         let plan = self.plan()?;
         let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
-        self.spawn_planned(&*plan, &ready.map_err(Error::Launch)?)
+        self.launch(&*plan, &ready.map_err(Error::Launch)?, false)
+    }
+
+    /// Starts the guest and waits until it has ended: [`Builder::spawn`] and [`Domain::wait`] in one, for whom there is nothing
+    /// to do in between. Where nothing has to be done for the guest meanwhile, this thread sleeps from one to the other, which
+    /// makes a short guest shorter.
+    ///
+    /// A piped standard input is closed, and nobody reads other piped streams.
+    ///
+    /// ```no_run
+    /// let report = palisade::Domain::builder("make").write("/srv/build").run()?;
+    /// println!("it ended: {}", report.exit);
+    /// # Ok::<(), palisade::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As those of the two.
+    pub fn run(&self) -> Result<Report, Error> {
+        self.refuse_uncounted_output()?;
+        let plan = self.plan()?;
+        let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
+        self.launch(&*plan, &ready.map_err(Error::Launch)?, true)?
+            .wait()
     }
 
     /// Plans once for many starts of the same guest: the policy is checked, its grants are looked up and
@@ -436,16 +459,20 @@ impl Builder {
         })
     }
 
-    fn spawn_planned(
+    /// `is_awaited`: its end is waited for at once.
+    fn launch(
         &self,
         plan: &dyn Plan<Launcher = Launcher>,
         ready: &Ready,
+        is_awaited: bool,
     ) -> Result<Domain, Error> {
         let launcher = self.chosen_launcher();
         let (stdin, stdin_pipe) = self.stdin.for_reading()?;
         let (stdout, stdout_pipe) = self.stdout.for_writing(std::io::stdout().as_fd())?;
         let (stderr, stderr_pipe) = self.stderr.for_writing(std::io::stderr().as_fd())?;
         let questions = self.asks.as_ref().map(Asks::begin).transpose()?;
+        // A pipe is closed or read while the guest runs.
+        let is_piped = stdin_pipe.is_some() || stdout_pipe.is_some() || stderr_pipe.is_some();
         let streams = Streams {
             stdin: stdin.as_fd(),
             stdout: stdout.as_fd(),
@@ -454,6 +481,7 @@ impl Builder {
             passed: &[],
             questions: questions.as_ref().map(AsFd::as_fd),
             journal: None,
+            is_awaited: is_awaited && !is_piped,
         };
         let may_lack = self.may_lack_namespaces();
         let launched = match plan.launch(ready, launcher, &streams) {
@@ -511,7 +539,7 @@ impl Builder {
 /// let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
 /// let job = Domain::builder("/srv/jobs/check").read("/srv/jobs").launcher(launcher).prepare()?;
 /// for _ in 0..1000 {
-///     job.spawn()?.wait()?;
+///     job.run()?;
 /// }
 /// # Ok::<(), palisade::Error>(())
 /// ```
@@ -530,6 +558,15 @@ impl Prepared {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        self.builder.spawn_planned(&*self.plan, &self.ready)
+        self.builder.launch(&*self.plan, &self.ready, false)
+    }
+
+    /// Starts the guest and waits until it has ended, as [`Builder::run`] does.
+    ///
+    /// # Errors
+    ///
+    /// When a step of the plan fails, or the wall itself while the guest runs.
+    pub fn run(&self) -> Result<Report, Error> {
+        self.builder.launch(&*self.plan, &self.ready, true)?.wait()
     }
 }

@@ -185,6 +185,7 @@ fn streams(null: &File) -> Streams<'_> {
         passed: &[],
         questions: None,
         journal: None,
+        is_awaited: false,
     }
 }
 

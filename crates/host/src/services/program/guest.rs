@@ -160,6 +160,7 @@ impl Recipe {
             questions: None,
             journal,
             passed: &passed,
+            is_awaited: false,
         };
         Ok(plan.launch(&prepared, launcher, &streams)?)
     }

@@ -2,16 +2,18 @@
 //! plugins of 2004 drew this for a server with no extension, with one in the kernel and within a virtual machine.
 
 use super::{
-    FILTERS, HEADER_FRESH, HEADER_KEPT, NGINX, NGINX_LUA, NGINX_NJS, NULL_KEPT, PLAIN,
+    ENGINE, ENGINE_NULL, FILTERS, HEADER_FRESH, HEADER_KEPT, NGINX, NGINX_LUA, NGINX_NJS,
+    NULL_KEPT, PLAIN,
     asking::Asking,
     load::{Load, Offered},
-    served::{Lane, open_lanes},
+    served::{Beside, Lane, open_lanes},
     sites::Site,
     turns::Shared,
 };
 use crate::{
     Trial,
     figure::{Figure, Target},
+    floor::Floor,
     measure::{Schedule, Watched},
     notation::four_figures,
     pin::{Apart, Pin},
@@ -37,7 +39,9 @@ const JITTER: &str = "p99";
 const SATURATION: &str = "saturation";
 
 /// The lanes and what stands over their columns.
-const TITLES: [(&str, &str); 7] = [
+const TITLES: [(&str, &str); 9] = [
+    (ENGINE, "engine"),
+    (ENGINE_NULL, "its null"),
     (PLAIN, "plain"),
     (NULL_KEPT, "null"),
     (HEADER_KEPT, "header"),
@@ -51,6 +55,11 @@ const TITLES: [(&str, &str); 7] = [
 const PARTS: [f64; 10] = [0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.5];
 
 const LEAST_OF_PLAIN: Target = Target::AtLeastTimesOther(0.95);
+/// What the engine alone leaves of a server that does nothing else.
+const LEAST: Beside = Beside {
+    subject: ENGINE_NULL,
+    against: ENGINE,
+};
 
 impl Method for Rates {
     fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
@@ -76,8 +85,9 @@ impl Method for Rates {
                 (lane, sweep)
             })
             .collect();
-        let (_, first) = trials.first().context("a row without a lane")?;
-        let rates = rates_for(first.capacity()?, tools.extent);
+        let plain = trials.iter().find(|(lane, _)| lane.subject == PLAIN);
+        let (_, plain) = plain.context("a row without the server")?;
+        let rates = rates_for(plain.capacity()?, tools.extent);
         for (lane, sweep) in trials {
             let trial = Sweep {
                 rates: rates.clone(),
@@ -87,6 +97,10 @@ impl Method for Rates {
             prepared.trials.push((contender, Box::new(trial)));
         }
         Ok(prepared)
+    }
+
+    fn floor(&self) -> Floor {
+        Floor::Engine
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
@@ -241,20 +255,30 @@ fn reading(measure: String, unit: Unit, value: f64) -> Reading {
 }
 
 fn figures_of(samples: &Samples, contender: &Contender) -> Vec<Figure> {
-    let plain = Contender::new(WORKLOAD, PLAIN);
-    let has_plain = *contender != plain && samples.contenders().contains(&plain);
+    let without = match contender.subject.as_str() {
+        ENGINE_NULL => ENGINE,
+        _ => PLAIN,
+    };
+    let is_alone = [ENGINE, PLAIN].contains(&contender.subject.as_str());
+    let without = Contender::new(WORKLOAD, without);
+    let is_compared = !is_alone && samples.contenders().contains(&without);
     let measures = samples.measures(contender).into_iter();
     let figure = |measure: &str| {
         let unit = match kind_and_rate(measure) {
             Some((LATENCY | JITTER, _)) => Unit::Microseconds,
             _ => Unit::PerSecond,
         };
-        if measure != SATURATION || !has_plain {
+        if measure != SATURATION || !is_compared {
             return Figure::of(samples, contender, None, (measure, unit), None);
         }
-        let target = (contender.subject == NULL_KEPT).then_some(LEAST_OF_PLAIN);
-        let figure = Figure::of(samples, contender, Some(&plain), (measure, unit), target);
-        figure.against(PLAIN)
+        let is_judged = contender.subject == NULL_KEPT;
+        let target = is_judged.then_some(LEAST_OF_PLAIN);
+        let figure = Figure::of(samples, contender, Some(&without), (measure, unit), target);
+        let figure = figure.against(&without.subject);
+        match is_judged {
+            true => LEAST.beside(samples, figure),
+            false => figure,
+        }
     };
     measures.map(figure).collect()
 }
@@ -300,7 +324,7 @@ fn table_of_rates(figures: &[Figure], rates: &[u32], kind: &str, scale: f64) -> 
 }
 
 fn saturation_table(figures: &[Figure]) -> Table {
-    let mut table = Table::new(["", "/s", "× plain", "95 %", "target", ""]);
+    let mut table = Table::new(["", "/s", "×", "95 %", "target", "", "of"]);
     for (subject, _) in TITLES {
         let Some(figure) = find(figures, subject, SATURATION) else {
             continue;
@@ -313,6 +337,7 @@ fn saturation_table(figures: &[Figure]) -> Table {
             figure.ratio_interval(),
             figure.target.map_or_else(String::new, target_cell),
             figure.verdict_cell(),
+            figure.against.clone().unwrap_or_default(),
         ]);
     }
     table
@@ -334,7 +359,7 @@ mod tests {
         assert_eq!(rates_for(50_000.0, Extent::Tiny).len(), 3);
     }
 
-    /// A server that answers 50,000, filters that cost it 0, 0.5, 2, 10 and 15 %, and nginx.
+    /// A server that answers 50,000, filters that cost it 0.5, 2 and 10 %, the engine alone, and nginx.
     #[test]
     fn rates_stand_down_and_lanes_across() {
         let lanes = TITLES.map(|(subject, _)| Contender::new(WORKLOAD, subject));
@@ -362,7 +387,11 @@ mod tests {
                 let saturation = reading(SATURATION.to_owned(), Unit::PerSecond, most);
                 rates.chain([saturation]).collect::<Vec<_>>()
             };
-            samples.push_round([1.0, 0.995, 0.98, 0.9, 1.3, 1.1, 1.2].map(of).to_vec());
+            samples.push_round(
+                [1.4, 1.38, 1.0, 0.995, 0.98, 0.9, 1.3, 1.1, 1.2]
+                    .map(of)
+                    .to_vec(),
+            );
         }
         let (figures, text) = present_on_terminal(&Rates, &samples);
         insta::assert_snapshot!(text);

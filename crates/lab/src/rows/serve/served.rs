@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     Trial,
-    figure::{Figure, Target},
+    figure::{FLOOR, Figure, TO_FLOOR, Target},
+    floor::Floor,
     measure::{Schedule, Watched},
     notation::{four_figures, short, signed},
     rows::{BARE, Method, Prepared, TO_BE_SET, Tools, operations::target_cell, ratio_cell},
@@ -101,6 +102,15 @@ pub(super) struct Judgement {
     pub(super) against: &'static str,
     /// `None`: it is told and not judged.
     pub(super) target: Option<Target>,
+    /// What the least takes more than the least without it.
+    pub(super) floor: Option<Beside>,
+}
+
+/// Two lanes of a floor: who has what is judged, and who has not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    pub(super) subject: &'static str,
+    pub(super) against: &'static str,
 }
 
 impl Method for Served {
@@ -130,6 +140,14 @@ impl Method for Served {
             }
         }
         Ok(prepared)
+    }
+
+    fn floor(&self) -> Floor {
+        let has_one = self.judgements.iter().any(|one| one.floor.is_some());
+        match has_one {
+            true => Floor::Engine,
+            false => Floor::Bare,
+        }
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
@@ -254,8 +272,12 @@ impl Served {
                 (measure, unit),
                 target,
             );
-            match judgement {
-                Some(judgement) => figure.against(judgement.against),
+            let Some(judgement) = judgement else {
+                return figure;
+            };
+            let figure = figure.against(judgement.against);
+            match judgement.floor {
+                Some(floor) => floor.beside(samples, figure),
                 None => figure,
             }
         };
@@ -274,6 +296,11 @@ impl Served {
             ..figure(measure, Some(judgement), true)
         });
         figures.extend(others);
+        let floors = judgements.iter().filter_map(|judgement| {
+            let floor = judgement.floor?;
+            floor.figure(samples, contender, (judgement.against, measure, unit))
+        });
+        figures.extend(floors);
         figures
     }
 
@@ -394,6 +421,52 @@ impl Served {
                 against,
             ]),
         }
+    }
+}
+
+impl Beside {
+    /// Its lanes, where both were measured.
+    fn contenders(self, samples: &Samples, workload: &str) -> Option<[Contender; 2]> {
+        let lanes = [self.subject, self.against].map(|subject| Contender::new(workload, subject));
+        let are_here = lanes.iter().all(|lane| samples.contenders().contains(lane));
+        are_here.then_some(lanes)
+    }
+
+    /// The figure, judged beside what the floor reaches of its target.
+    pub(super) fn beside(self, samples: &Samples, figure: Figure) -> Figure {
+        match self.contenders(samples, &figure.contender.workload) {
+            Some([floor, without]) => figure.beside_floor(samples, &floor, Some(&without)),
+            None => figure,
+        }
+    }
+
+    /// The whole beside what it would be if it took no more than the floor does: what others take without it, and what
+    /// the floor takes more with it.
+    fn figure(
+        self,
+        samples: &Samples,
+        contender: &Contender,
+        (against, measure, unit): (&str, &str, Unit),
+    ) -> Option<Figure> {
+        let lanes = self.contenders(samples, &contender.workload)?;
+        let [floor, without] = lanes.map(|lane| samples.series(&lane, measure));
+        let against = samples.series(&Contender::new(&contender.workload, against), measure);
+        let least: Vec<f64> = against
+            .iter()
+            .zip(floor.iter().zip(&without))
+            .map(|(plain, (floor, without))| match unit {
+                // So many in a second, each of which takes so much longer.
+                Unit::PerSecond => 1.0 / (1.0 / plain + 1.0 / floor - 1.0 / without),
+                _ => plain + floor - without,
+            })
+            .collect();
+        let series = samples.series(contender, measure);
+        let figure = Figure::of_series(contender, (measure, unit), &series, Some(&least), None);
+        Some(Figure {
+            measure: format!("{measure}{TO_FLOOR}"),
+            summary: None,
+            ..figure.against(FLOOR)
+        })
     }
 }
 

@@ -34,6 +34,8 @@ pub(in crate::rows) enum Who {
     NginxProxy,
     /// `wasmtime serve`.
     Wasmtime(Isolation),
+    /// A server of ours around the engine alone: `palisade-lab-calls answers`.
+    Engine,
     /// The program itself, with no wall.
     Program,
     /// The program of pictures, with no wall.
@@ -118,6 +120,7 @@ impl Layout<'_> {
             Who::Nginx(module) => vec![self.nginx(port, module, None)?],
             Who::NginxProxy => vec![self.program(other)?, self.nginx(port, None, Some(other))?],
             Who::Wasmtime(isolation) => vec![self.wasmtime(port, isolation)?],
+            Who::Engine => vec![self.engine(port)?],
             Who::Program => vec![self.program(port)?],
             Who::Pictures => vec![self.pictures(port)?],
         };
@@ -210,6 +213,20 @@ impl Layout<'_> {
             .chain(what);
         let line: Vec<_> = line.map(OsString::from).collect();
         self.server(&line, port, ANSWER)
+    }
+
+    /// With both filters.
+    fn engine(&self, port: u16) -> anyhow::Result<Server> {
+        let program = self.tools.palisade.companion("palisade-lab-calls")?;
+        let words = [program.into(), "answers".into(), port.to_string().into()];
+        let filters = ["null", "header"].map(|name| self.filter(name).into_os_string());
+        let line: Vec<OsString> = words.into_iter().chain(filters).collect();
+        self.server(&line, port, ANSWER)
+    }
+
+    /// Where a filter is.
+    pub(super) fn filter(&self, name: &str) -> PathBuf {
+        self.workloads.folder().join(format!("{name}.wasm"))
     }
 
     /// Where the component is.
@@ -317,6 +334,7 @@ impl Who {
             Self::Serve | Self::ServeDirect => "palisade",
             Self::Nginx(_) | Self::NginxProxy => "nginx",
             Self::Wasmtime(_) => "wasmtime",
+            Self::Engine => "engine",
             Self::Program | Self::Pictures => "program",
         }
     }

@@ -19,6 +19,7 @@ use crate::{
     During, Failure, SUPERVISOR, failed, kernel, message::Reader, privileges, quotas::Quotas,
     record_bytes, send_record, title::Title, wire,
 };
+use core::cell::Cell;
 use kernel::{Errno, Fd};
 use wire::{Record, Step};
 
@@ -164,7 +165,7 @@ fn begin(
         // What it does for the guest counts as the guest's.
         let _ = kernel::set_affinity(mask);
     }
-    tell_started(init, &setup);
+    let untold = tell_started(init, &setup);
     // Who waits for the start does not wait for this. The domain ends if there is no memory for it.
     let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4)?;
     let counter = setup.cpu_counter.map(|counter| counter.file);
@@ -173,6 +174,7 @@ fn begin(
     }
     let running = guest::Running {
         pid,
+        untold: Cell::new(untold),
         gate: Some(GATE),
         again: kept.again,
         attendants: exec::Attendants::default(),
@@ -204,8 +206,9 @@ pub(crate) fn tell_ready(socket: Fd) {
     let _ = kernel::write(socket, record_bytes(&record));
 }
 
-/// The guest's program runs. What the supervisor needs of it goes to the supervisor.
-fn tell_started(init: &Init, setup: &launch::Setup) {
+/// The guest's program runs. What the supervisor needs of it goes to the supervisor. Gives what is to be told later, if the
+/// supervisor need not know before.
+fn tell_started(init: &Init, setup: &launch::Setup) -> Option<Record> {
     let mut record = Record {
         kind: wire::INIT_STARTED,
         ..Record::default()
@@ -253,11 +256,15 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
         record.words[wire::started::PAIRS] += 1;
         pair.iter().for_each(|end| add(*end));
     }
+    if setup.is_awaited && count == 0 {
+        return Some(record);
+    }
     send_record(init.socket, &record, &fds[..count]);
     let ours = setup.pairs[..setup.pair_count].iter().map(|pair| &pair[0]);
     for fd in fds[..owned].iter().chain(ours) {
         kernel::close(*fd);
     }
+    None
 }
 
 /// What init offers of its own, an input, and both ends of a pair for each stream.

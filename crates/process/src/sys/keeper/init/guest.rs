@@ -11,9 +11,10 @@ use super::{
 use crate::{
     During, Failure, kernel, privileges,
     text::Text,
-    wire::{self, Step},
+    wire::{self, Record, Step},
 };
 use core::{
+    cell::Cell,
     ptr,
     sync::atomic::{AtomicPtr, Ordering},
 };
@@ -26,6 +27,8 @@ pub(crate) const STANDARD_STREAMS: usize = 3;
 /// A guest that runs.
 pub(crate) struct Running {
     pub(crate) pid: i32,
+    /// That its program runs, until somebody is told.
+    pub(crate) untold: Cell<Option<Record>>,
     /// Where init hears what is asked for at the keeper's door; `None` once nobody can.
     pub(crate) gate: Option<Fd>,
     /// What another process of the domain's is started with.
