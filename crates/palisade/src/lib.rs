@@ -1,7 +1,7 @@
 //! Run code you do not trust behind the thinnest wall that holds it, from inside your own program.
 //!
 //! [`Domain::builder`] works like [`std::process::Command`]: name a program, grant what it may
-//! reach, limit what it may use, spawn it, wait for its [`Report`]. Everything is denied that is not
+//! reach, limit what it may use, run it to its [`Report`], or [spawn](Builder::spawn) it and wait. Everything is denied that is not
 //! granted, and a limit or wall that this machine can't enforce is an error, never a shrug.
 //!
 //! ```no_run
@@ -14,8 +14,7 @@
 //!     .write("/srv/results/17")
 //!     .memory(512 << 20)
 //!     .time(Duration::from_secs(10))
-//!     .spawn()?
-//!     .wait()?;
+//!     .run()?;
 //! println!("{} after {} µs of processor time", report.exit, report.usage.user_us);
 //! # Ok::<(), palisade::Error>(())
 //! ```

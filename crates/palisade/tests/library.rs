@@ -4,11 +4,16 @@ use palisade::{
     ConnectGrant, Domain, Ending, Error, Exit, Launcher, Level, Machine, Stdio, Verdict,
 };
 use palisade_policy::UnixGrant;
+use palisade_process::running::{Change, RunningDomain};
+use rustix::{
+    process::{Pid, Signal},
+    pty::OpenptFlags,
+};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
     net::{TcpListener, TcpStream},
-    os::unix::net::UnixStream,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -313,12 +318,25 @@ fn a_prepared_guest_starts_again_and_again() {
     }
 }
 
-/// Nothing is heard of the guest before its end, whether its domain is made for it or waits.
+/// A guest of which nobody has anything to do before its end: nothing relays its output. One that hangs is ended.
+fn awaited(script: &str, launcher: &Arc<Launcher>) -> palisade::Builder {
+    shell(script)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .time(Duration::from_secs(60))
+        .launcher(Arc::clone(launcher))
+}
+
+/// One that makes domains when they are asked for, and one that parks them ahead.
+fn launchers() -> [Arc<Launcher>; 2] {
+    let launcher = || Launcher::new(Machine::probe());
+    [Arc::new(launcher()), Arc::new(launcher().park_ahead())]
+}
+
 #[test]
 fn a_guest_that_is_run_tells_what_one_that_is_spawned_does() {
-    let parking = Arc::new(Launcher::new(Machine::probe()).park_ahead());
-    for launcher in [Arc::new(Launcher::new(Machine::probe())), parking] {
-        let guest = |code: &str| shell(code).launcher(Arc::clone(&launcher));
+    for launcher in launchers() {
+        let guest = |script: &str| awaited(script, &launcher);
         for code in [0, 7] {
             let ends = guest(&format!("exit {code}"));
             let (run, spawned) = (ends.run().unwrap(), ends.spawn().unwrap().wait().unwrap());
@@ -329,14 +347,12 @@ fn a_guest_that_is_run_tells_what_one_that_is_spawned_does() {
         let late = guest("sleep 1000").time(Duration::from_millis(200));
         assert_eq!(late.run().unwrap().ending, Ending::TimeLimit);
         // It stops itself, and somebody else has it go on.
-        let stops = guest("(kill -STOP $$; kill -CONT $$) & wait; exit 3");
+        let stops = guest("(kill -STOP $$; sleep 0.2; kill -CONT $$) & wait; exit 3");
         assert_eq!(stops.run().unwrap().exit, Exit::Code(3));
         let unknown = Domain::builder("no-such-program").launcher(Arc::clone(&launcher));
         let error = unknown.run().unwrap_err().to_string();
-        assert!(
-            error.starts_with("guest: 'no-such-program' was not found"),
-            "{error}"
-        );
+        let expected = "guest: 'no-such-program' was not found";
+        assert!(error.starts_with(expected), "{error}");
         let prepared = guest("exit 4").prepare().unwrap();
         for _ in 0..5 {
             assert_eq!(prepared.run().unwrap().exit, Exit::Code(4));
@@ -345,9 +361,38 @@ fn a_guest_that_is_run_tells_what_one_that_is_spawned_does() {
     }
 }
 
+/// How often this thread has slept.
+fn sleeps() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+/// Of a domain that waits, a guest that runs for a while has its caller sleep once, where one that is spawned wakes it up in between.
+#[test]
+fn whoever_runs_a_guest_sleeps_until_its_end() {
+    let [_, launcher] = launchers();
+    let guest = awaited("sleep 0.05", &launcher).prepare().unwrap();
+    let least = |start: &dyn Fn()| {
+        let slept = (0..10).map(|_| {
+            launcher.wait_until_parked().unwrap();
+            let before = sleeps();
+            start();
+            sleeps() - before
+        });
+        slept.min().unwrap()
+    };
+    let run = least(&|| drop(guest.run().unwrap()));
+    let spawned = least(&|| drop(guest.spawn().unwrap().wait().unwrap()));
+    assert!(run < spawned, "{run} and {spawned}");
+}
+
 /// Where somebody has to do something for the guest meanwhile, the guest does not wait for its own end.
 #[test]
 fn a_guest_that_is_run_is_served_meanwhile() {
+    let [launcher, _] = launchers();
+    let guest = |script: &str| awaited(script, &launcher);
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     let asks = Domain::builder("/bin/bash")
@@ -357,52 +402,87 @@ fn a_guest_that_is_run_is_served_meanwhile() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = folder.path().join("file");
     fs::write(&path, "").unwrap();
-    let watched = Domain::builder("cat").arg(path);
-    let watched = watched.stderr(Stdio::null()).watch().run().unwrap();
+    let watched = guest(&format!("cat {}", path.display())).watch();
+    let watched = watched.run().unwrap();
     assert_eq!(watched.denials.len(), 1, "{watched:?}");
-    assert_eq!(
-        shell("exit 5").grantable().run().unwrap().exit,
-        Exit::Code(5)
-    );
+    let grantable = guest("exit 5").grantable();
+    assert_eq!(grantable.run().unwrap().exit, Exit::Code(5));
     // A pipe is the host's to close or to read.
-    let reads = shell("cat").stdin(Stdio::piped());
+    let reads = guest("cat").stdin(Stdio::piped());
     assert_eq!(reads.run().unwrap().exit, Exit::Code(0));
-    // More than fits into a socket, which is passed on to somebody who reads.
-    let (ours, guests) = UnixStream::pair().unwrap();
-    let reader = thread::spawn(move || {
-        let mut ours = ours;
-        let mut all = Vec::new();
-        ours.read_to_end(&mut all).unwrap();
-        all.len()
-    });
-    let writes = shell("head -c 4000000 /dev/zero").stdout(guests);
-    assert_eq!(writes.run().unwrap().exit, Exit::Code(0));
-    drop(writes);
-    assert_eq!(reader.join().unwrap(), 4_000_000);
 }
 
-/// Who asks at its door while its host waits for the end alone is answered.
+/// More than any pipe holds, through a pair of sockets and through a relay of palisade's.
 #[test]
-fn a_guest_that_is_run_is_found_by_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let (began, ends) = (folder.path().join("began"), folder.path().join("ends"));
-    let script = format!(
-        "echo > {}; until test -e {}; do sleep 0.01; done; exit 6",
-        began.display(),
-        ends.display()
-    );
-    let name = format!("run-{}", std::process::id());
-    let guest = shell(&script).write(folder.path()).name(&name);
-    let host = thread::spawn(move || guest.run().unwrap());
-    while !began.exists() {
-        thread::yield_now();
-    }
-    let running = palisade_process::running::list().unwrap();
-    let mut running = running.into_iter();
-    let found = running.find(|one| one.name.as_deref() == Some(&*name));
-    assert_eq!(further_in(&found.expect("it is listed"), "exit 5"), 5 << 8);
-    fs::write(&ends, "").unwrap();
-    assert_eq!(host.join().unwrap().exit, Exit::Code(6));
+fn what_a_guest_that_is_run_writes_is_passed_on_meanwhile() {
+    const BYTES: usize = 4_000_000;
+    let [launcher, _] = launchers();
+    let writes = |to: Stdio| {
+        let guest = awaited(&format!("head -c {BYTES} /dev/zero"), &launcher).stdout(to);
+        assert_eq!(guest.run().unwrap().ending, Ending::Guest);
+    };
+    let reads = |mut from: fs::File| {
+        thread::spawn(move || {
+            let mut all = 0;
+            let mut buffer = vec![0; 1 << 16];
+            // The end of a terminal is an error.
+            while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+                all += bytes;
+            }
+            all
+        })
+    };
+    let (ours, guests) = UnixStream::pair().unwrap();
+    let reader = reads(OwnedFd::from(ours).into());
+    writes(guests.into());
+    assert_eq!(reader.join().unwrap(), BYTES);
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    let ours = rustix::pty::openpt(flags).unwrap();
+    rustix::pty::unlockpt(&ours).unwrap();
+    let name = rustix::pty::ptsname(&ours, Vec::new()).unwrap();
+    let guests = fs::File::options().write(true).open(name.to_str().unwrap());
+    let reader = reads(ours.into());
+    writes(guests.unwrap().into());
+    assert_eq!(reader.join().unwrap(), BYTES);
+}
+
+/// Who asks at its door while its host waits for the end alone is answered; and whoever ends its init is told of.
+#[test]
+fn a_guest_that_is_run_is_operated_meanwhile() {
+    let [launcher, _] = launchers();
+    let run = |name: &str, operate: &dyn Fn(&RunningDomain)| {
+        let folder = tempfile::tempdir().unwrap();
+        let began = folder.path().join("began");
+        let script = format!("echo > {}; exec sleep 1000", began.display());
+        let name = format!("{name}-{}", std::process::id());
+        let guest = awaited(&script, &launcher).write(folder.path()).name(&name);
+        let host = thread::spawn(move || guest.run());
+        while !began.exists() {
+            assert!(!host.is_finished(), "{:?}", host.join().unwrap());
+            thread::yield_now();
+        }
+        let mut running = palisade_process::running::list().unwrap().into_iter();
+        let found = running.find(|one| one.name.as_ref() == Some(&name));
+        operate(&found.expect("it is listed"));
+        host.join().unwrap()
+    };
+    let ended = run("run-killed", &|found| {
+        assert_eq!(further_in(found, "exit 5"), 5 << 8);
+        let change = Change {
+            grant: vec!["--read /var".into()],
+            ..Change::default()
+        };
+        // It is not one that can be granted more.
+        let changed = found.change(&change).unwrap();
+        assert_eq!((changed.done.len(), changed.refused.len()), (0, 1));
+        found.kill().unwrap();
+    });
+    assert_eq!(ended.unwrap().ending, Ending::Operator);
+    let ended = run("run-lost", &|found| {
+        let init = Pid::from_raw(found.id as i32).unwrap();
+        rustix::process::kill_process(init, Signal::KILL).unwrap();
+    });
+    assert!(matches!(ended, Err(Error::Domain(_))), "{ended:?}");
 }
 
 /// It takes mounts down after the end of a domain was told: behind the caller's back, but at once.

@@ -324,12 +324,14 @@ impl Launcher {
         let mut network =
             broker::Prepared::of(plan, &self.machine, streams.questions, streams.journal)
                 .map_err(LaunchError::Broker)?;
-        // What is begun once the guest runs, which waits for it or is to tell of it; and an init that may be ended with its guest.
-        let is_attended = network.is_some()
-            || plan.held_by_cgroup.memory_bytes.is_some()
-            || ready.are_relayed()
-            || streams.questions.is_some()
-            || streams.journal.is_some();
+        // Nothing is begun once the guest runs, which would wait for it or is to tell of it; and no control group's end of memory
+        // is init's end too.
+        let is_awaited = streams.is_awaited
+            && network.is_none()
+            && !ready.are_relayed()
+            && streams.questions.is_none()
+            && streams.journal.is_none()
+            && plan.cgroup.placements.is_empty();
         let message = Message::of(&Contents {
             plan,
             done: &ahead.prelude,
@@ -342,7 +344,7 @@ impl Launcher {
             listeners: &listeners,
             temporary: held.temporary(),
             variables: variables(&held, network.as_ref(), &listeners),
-            is_awaited: streams.is_awaited && !is_attended,
+            is_awaited,
         });
         let times = (ahead.domain.ordered_ns, message.send(&ahead.domain.socket)?);
         keeper.confirm()?;
@@ -351,7 +353,12 @@ impl Launcher {
         let (socket, mut parked) = parts.inspect_err(|error| {
             *failed_before = has_waited && error.is_of_domain();
         })?;
+        // One that nobody wants is let go before the keeper comes to make it.
         let like_it = parked.next.take();
+        let like_it = like_it.filter(|_| self.parks_ahead && ahead.prelude == *wanted);
+        // Init has its own, and the guest may run for long.
+        drop(message);
+        drop((listeners, gathered.mounts, gathered.tasks, gathered.counter));
         // What fails from here on ends it, and waits until nothing of it is left.
         let mut domain = Domain::new(
             Arc::clone(&keeper),
@@ -368,6 +375,10 @@ impl Launcher {
             network.serve(self.parts).map_err(LaunchError::Broker)?;
         }
         let started = await_start(domain.socket(), plan, &mut is_ready);
+        if is_awaited && matches!(started, Err(LaunchError::InitGone)) {
+            // The program may have run: who waits for its end is told of that.
+            return Ok(domain);
+        }
         let mut started = started.inspect_err(|error| {
             *failed_before = has_waited && !is_ready && !matches!(error, LaunchError::InitGone);
         })?;
@@ -375,7 +386,6 @@ impl Launcher {
         // Not before: the kernel keeps who was woken for this processor until this thread waits.
         if self.parks_ahead {
             let order = (self.park_order(), Arc::clone(&wanted));
-            let like_it = like_it.filter(|_| ahead.prelude == *wanted);
             let promise = Promise::of(&domain, like_it, &keeper, &self.pool, order);
             let follow = move |keeper: &_, init: BorrowedFd<'_>| promise.follow(keeper, init);
             domain.followed_by(Successor::new(follow));

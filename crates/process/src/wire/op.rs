@@ -93,8 +93,8 @@ pub const PAIR: u32 = 32;
 /// it goes behind them last, which its filter lets anybody do.
 pub const GUEST_BESIDE: u32 = 40;
 /// Nobody has anything to do before the guest's end: [`super::INIT_STARTED`] comes with what is told next, if it comes with no
-/// descriptor. Not a step of the plan: it does not count as an item.
+/// descriptor.
 pub const AWAITED: u32 = 41;
 /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
-/// which then holds no more than `CWD` and `EXEC`, finds it waiting.
+/// which then holds no more than `AWAITED`, `CWD` and what to execute, finds it waiting.
 pub const GUEST_AHEAD: u32 = 24;

@@ -167,7 +167,11 @@ fn begin(
     }
     let untold = tell_started(init, &setup);
     // Who waits for the start does not wait for this. The domain ends if there is no memory for it.
-    let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4)?;
+    let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4);
+    let kept = kept.inspect_err(|_| {
+        let untold = untold.iter();
+        untold.for_each(|started| send_record(init.socket, started, &[]));
+    })?;
     let counter = setup.cpu_counter.map(|counter| counter.file);
     for fd in setup.fds().iter().filter(|fd| Some(**fd) != counter) {
         kernel::close(*fd);
