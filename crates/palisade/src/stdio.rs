@@ -3,6 +3,7 @@
 use crate::Error;
 use rustix::fs::{Mode, OFlags};
 use std::{
+    cell::OnceCell,
     io::{IsTerminal, PipeReader, PipeWriter},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
@@ -19,8 +20,47 @@ enum Kind {
     Descriptor(OwnedFd),
 }
 
+/// `/dev/null`, opened once for all streams of one guest that are it, as daemon(3) does. Guests share none: flags of an open file
+/// are whoever's has it (fcntl(2), `F_SETFL`).
+#[derive(Default)]
+pub(crate) struct Null(OnceCell<OwnedFd>);
+
+impl Null {
+    fn open(&self) -> Result<Given<'_>, Error> {
+        let null = match self.0.get() {
+            Some(null) => null,
+            None => {
+                let opened = open("/dev/null", OFlags::RDWR)?;
+                self.0.get_or_init(|| opened)
+            }
+        };
+        Ok(Given::Null(null.as_fd()))
+    }
+}
+
+/// What a guest gets as a stream.
+pub(crate) enum Given<'a> {
+    Null(BorrowedFd<'a>),
+    Own(OwnedFd),
+}
+
+impl AsFd for Given<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Null(null) => *null,
+            Self::Own(descriptor) => descriptor.as_fd(),
+        }
+    }
+}
+
+impl From<OwnedFd> for Given<'_> {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self::Own(descriptor)
+    }
+}
+
 impl Stdio {
-    /// `/dev/null`.
+    /// `/dev/null`, for reading and writing.
     pub fn null() -> Self {
         Self(Kind::Null)
     }
@@ -40,40 +80,44 @@ impl Stdio {
         matches!(self.0, Kind::Null | Kind::Piped)
     }
 
-    pub(crate) fn for_reading(&self) -> Result<(OwnedFd, Option<PipeWriter>), Error> {
-        match &self.0 {
-            Kind::Null => Ok((open("/dev/null", OFlags::RDONLY)?, None)),
-            Kind::Inherit if std::io::stdin().is_terminal() => Err(Error::StdinIsTerminal),
-            Kind::Inherit => Ok((std::io::stdin().as_fd().try_clone_to_owned()?, None)),
+    pub(crate) fn for_reading<'a>(
+        &self,
+        null: &'a Null,
+    ) -> Result<(Given<'a>, Option<PipeWriter>), Error> {
+        let given = match &self.0 {
+            Kind::Null => null.open()?,
+            Kind::Inherit if std::io::stdin().is_terminal() => return Err(Error::StdinIsTerminal),
+            Kind::Inherit => std::io::stdin().as_fd().try_clone_to_owned()?.into(),
             Kind::Piped => {
                 let (reader, writer) = std::io::pipe()?;
-                Ok((reader.into(), Some(writer)))
+                return Ok((Given::Own(reader.into()), Some(writer)));
             }
-            Kind::Descriptor(descriptor) => Ok((descriptor.try_clone()?, None)),
-        }
+            Kind::Descriptor(descriptor) => descriptor.try_clone()?.into(),
+        };
+        Ok((given, None))
     }
 
-    pub(crate) fn for_writing(
+    pub(crate) fn for_writing<'a>(
         &self,
         own: BorrowedFd<'_>,
-    ) -> Result<(OwnedFd, Option<PipeReader>), Error> {
-        match &self.0 {
-            Kind::Null => Ok((open("/dev/null", OFlags::WRONLY)?, None)),
+        null: &'a Null,
+    ) -> Result<(Given<'a>, Option<PipeReader>), Error> {
+        let given = match &self.0 {
+            Kind::Null => null.open()?,
             // A terminal is usually open for reading too: whoever has it could read what is typed.
-            Kind::Inherit if own.is_terminal() => Ok((
-                open(
-                    &format!("/proc/self/fd/{}", own.as_raw_fd()),
-                    OFlags::WRONLY | OFlags::NOCTTY,
-                )?,
-                None,
-            )),
-            Kind::Inherit => Ok((own.try_clone_to_owned()?, None)),
+            Kind::Inherit if own.is_terminal() => open(
+                &format!("/proc/self/fd/{}", own.as_raw_fd()),
+                OFlags::WRONLY | OFlags::NOCTTY,
+            )?
+            .into(),
+            Kind::Inherit => own.try_clone_to_owned()?.into(),
             Kind::Piped => {
                 let (reader, writer) = std::io::pipe()?;
-                Ok((writer.into(), Some(reader)))
+                return Ok((Given::Own(writer.into()), Some(reader)));
             }
-            Kind::Descriptor(descriptor) => Ok((descriptor.try_clone()?, None)),
-        }
+            Kind::Descriptor(descriptor) => descriptor.try_clone()?.into(),
+        };
+        Ok((given, None))
     }
 }
 

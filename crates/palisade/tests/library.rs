@@ -188,6 +188,27 @@ fn files_that_a_watched_guest_asks_for_are_told() {
 }
 
 #[test]
+fn what_is_null_is_read_and_written_and_ends_as_the_device_does() {
+    let script = r#"
+        for stream in 0 1 2; do [ /proc/self/fd/$stream -ef /dev/null ] || exit 1; done
+        ! read -r line || exit 2
+        echo out || exit 3
+        echo err >&2 || exit 4
+    "#;
+    let null = || Domain::builder("/bin/bash").args(["-c", script]);
+    let all = null().stdout(Stdio::null()).stderr(Stdio::null());
+    assert_eq!(all.run().unwrap().exit, Exit::Code(0));
+    // One that is something else stays that.
+    let script = "echo out; [ ! /proc/self/fd/1 -ef /proc/self/fd/2 ] && echo apart";
+    let one = Domain::builder("/bin/bash")
+        .args(["-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let output = one.spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"out\napart\n");
+}
+
+#[test]
 fn a_guest_listens_where_it_was_granted() {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()

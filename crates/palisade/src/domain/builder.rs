@@ -1,7 +1,7 @@
 //! The builder: a policy and a command, step by step.
 
 use super::asks::Asks;
-use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Report, Stdio};
+use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Report, Stdio, stdio::Null};
 use palisade_policy::{
     Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
 };
@@ -467,9 +467,11 @@ impl Builder {
         is_awaited: bool,
     ) -> Result<Domain, Error> {
         let launcher = self.chosen_launcher();
-        let (stdin, stdin_pipe) = self.stdin.for_reading()?;
-        let (stdout, stdout_pipe) = self.stdout.for_writing(std::io::stdout().as_fd())?;
-        let (stderr, stderr_pipe) = self.stderr.for_writing(std::io::stderr().as_fd())?;
+        let null = Null::default();
+        let (stdin, stdin_pipe) = self.stdin.for_reading(&null)?;
+        let own = (std::io::stdout(), std::io::stderr());
+        let (stdout, stdout_pipe) = self.stdout.for_writing(own.0.as_fd(), &null)?;
+        let (stderr, stderr_pipe) = self.stderr.for_writing(own.1.as_fd(), &null)?;
         let questions = self.asks.as_ref().map(Asks::begin).transpose()?;
         // A pipe is closed or read while the guest runs.
         let is_piped = stdin_pipe.is_some() || stdout_pipe.is_some() || stderr_pipe.is_some();

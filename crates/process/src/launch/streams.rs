@@ -20,7 +20,7 @@ use pipe::Parent;
 use rustix::{fs::Mode, io::Errno, pipe::PipeFlags};
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 /// What the guest's streams are, decided and made ready before there is a guest.
@@ -73,37 +73,40 @@ impl<'a> Ready<'a> {
         };
         let terminal = streams.terminal.as_ref();
         let by_terminal = terminal.map_or([false; 3], |terminal| terminal.replaces);
+        let mut passed = None;
         for (number, fd) in given.into_iter().enumerate() {
-            if !by_terminal[number] {
-                ready.add(number, fd, tier)?;
+            let is_known = passed.is_some_and(|passed| passed == fd.as_raw_fd());
+            if !by_terminal[number] && !is_known && ready.add(number, fd, tier)? {
+                passed = Some(fd.as_raw_fd());
             }
         }
         Ok(ready)
     }
 
-    fn add(&mut self, number: usize, fd: BorrowedFd<'_>, tier: Tier) -> Result<(), LaunchError> {
+    /// Whether it is handed over as it is, by whatever number.
+    fn add(&mut self, number: usize, fd: BorrowedFd<'_>, tier: Tier) -> Result<bool, LaunchError> {
         let bad = |errno| LaunchError::BadStream {
             stream: NAMES[number],
             errno,
         };
         match Kind::of(NAMES[number], fd)? {
-            Kind::Passed => Ok(()),
-            Kind::Relayed => self.relay(number, fd, tier, false).map_err(bad),
+            Kind::Passed => return Ok(true),
+            Kind::Relayed => self.relay(number, fd, tier, false).map_err(bad)?,
             Kind::Pipe(pipe) if pipe.is_relayed(tier, &self.parent) => {
-                self.relay(number, fd, tier, true).map_err(bad)
+                self.relay(number, fd, tier, true).map_err(bad)?;
             }
             Kind::Pipe(_) => {
                 if tier == Tier::Privileged {
                     pipe::let_reopen(fd, number == 0);
                 }
-                Ok(())
             }
-            Kind::Socket { identity } => self.add_socket(number, fd, identity).map_err(bad),
+            Kind::Socket { identity } => self.add_socket(number, fd, identity).map_err(bad)?,
             Kind::File(file) => {
                 self.files.may_stall |= number == 0 && file.may_stall(fd);
-                self.add_file(number, fd, tier, file)
+                self.add_file(number, fd, tier, file)?;
             }
         }
+        Ok(false)
     }
 
     fn add_file(
