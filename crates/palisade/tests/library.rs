@@ -209,6 +209,24 @@ fn what_is_null_is_read_and_written_and_ends_as_the_device_does() {
 }
 
 #[test]
+fn guests_share_no_null() {
+    // Flags of an open file are whoever's has it.
+    let script = "import fcntl, os, sys; flags = fcntl.fcntl(0, fcntl.F_GETFL); \
+                  fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_NONBLOCK); \
+                  sys.exit(flags & os.O_NONBLOCK != 0)";
+    let guest = Domain::builder("python3")
+        .args(["-c", script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .prepare()
+        .unwrap();
+    let first = guest.spawn().unwrap();
+    assert_eq!(guest.run().unwrap().exit, Exit::Code(0));
+    assert_eq!(first.wait().unwrap().exit, Exit::Code(0));
+    assert_eq!(guest.run().unwrap().exit, Exit::Code(0));
+}
+
+#[test]
 fn a_guest_listens_where_it_was_granted() {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
