@@ -713,7 +713,7 @@ fn an_operator_finds_what_a_library_started() {
 }
 
 /// The wait status of a further process.
-fn further_in(domain: &palisade_process::running::RunningDomain, script: &str) -> u32 {
+fn further_in(domain: &RunningDomain, script: &str) -> u32 {
     use palisade_process::running::{Further, SessionEvent};
     let null = fs::File::options()
         .read(true)
