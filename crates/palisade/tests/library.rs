@@ -413,17 +413,20 @@ fn sleeps() -> u64 {
 fn whoever_runs_a_guest_sleeps_until_its_end() {
     let [_, launcher] = launchers();
     let guest = awaited("sleep 0.05", &launcher).prepare().unwrap();
-    let least = |start: &dyn Fn()| {
-        let slept = (0..10).map(|_| {
+    // Of the rounds the middle one: on a busy machine the start may be told before anybody sleeps.
+    let usual = |start: &dyn Fn()| {
+        let slept = (0..11).map(|_| {
             launcher.wait_until_parked().unwrap();
             let before = sleeps();
             start();
             sleeps() - before
         });
-        slept.min().unwrap()
+        let mut slept: Vec<_> = slept.collect();
+        slept.sort_unstable();
+        slept[slept.len() / 2]
     };
-    let run = least(&|| drop(guest.run().unwrap()));
-    let spawned = least(&|| drop(guest.spawn().unwrap().wait().unwrap()));
+    let run = usual(&|| drop(guest.run().unwrap()));
+    let spawned = usual(&|| drop(guest.spawn().unwrap().wait().unwrap()));
     assert!(run < spawned, "{run} and {spawned}");
 }
 
