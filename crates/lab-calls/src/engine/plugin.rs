@@ -150,8 +150,7 @@ fn add_field(
     value: u32,
     value_bytes: u32,
 ) -> wasmtime::Result<i32> {
-    let memory = caller.data().memory;
-    let memory = memory.ok_or_else(|| wasmtime::Error::msg("it has no memory"))?;
+    let memory = memory_of(&caller)?;
     let (bytes, head) = memory.data_and_store_mut(&mut caller);
     head.added.extend_from_slice(part(bytes, name, name_bytes)?);
     head.added.extend_from_slice(b": ");
@@ -168,10 +167,14 @@ fn remove_field(
     name: u32,
     name_bytes: u32,
 ) -> wasmtime::Result<i32> {
-    let memory = caller.data().memory;
-    let memory = memory.ok_or_else(|| wasmtime::Error::msg("it has no memory"))?;
+    let memory = memory_of(&caller)?;
     black_box(part(memory.data(&caller), name, name_bytes)?);
     Ok(0)
+}
+
+fn memory_of(caller: &Caller<'_, Head>) -> wasmtime::Result<Memory> {
+    let memory = caller.data().memory;
+    memory.ok_or_else(|| wasmtime::Error::msg("it has no memory"))
 }
 
 fn part(memory: &[u8], at: u32, bytes: u32) -> wasmtime::Result<&[u8]> {

@@ -412,10 +412,7 @@ impl Builder {
     ///
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        self.refuse_uncounted_output()?;
-        let plan = self.plan()?;
-        let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
-        self.launch(&*plan, &ready.map_err(Error::Launch)?, false)
+        self.start(false)
     }
 
     /// Starts the guest and waits until it has ended: [`Builder::spawn`] and [`Domain::wait`] in one, for whom there is nothing
@@ -434,11 +431,7 @@ impl Builder {
     ///
     /// As those of the two.
     pub fn run(&self) -> Result<Report, Error> {
-        self.refuse_uncounted_output()?;
-        let plan = self.plan()?;
-        let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
-        self.launch(&*plan, &ready.map_err(Error::Launch)?, true)?
-            .wait()
+        self.start(true)?.wait()
     }
 
     /// Plans once for many starts of the same guest: the policy is checked, its grants are looked up and
@@ -459,7 +452,14 @@ impl Builder {
         })
     }
 
-    /// `is_awaited`: its end is waited for at once.
+    /// Plans it and launches it. `is_awaited`: its end is waited for at once.
+    fn start(&self, is_awaited: bool) -> Result<Domain, Error> {
+        self.refuse_uncounted_output()?;
+        let plan = self.plan()?;
+        let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
+        self.launch(&*plan, &ready.map_err(Error::Launch)?, is_awaited)
+    }
+
     fn launch(
         &self,
         plan: &dyn Plan<Launcher = Launcher>,
