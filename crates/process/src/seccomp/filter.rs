@@ -1,5 +1,6 @@
 //! A filter as data: which call ends how, and which arguments decide.
 
+use super::rules::Rules;
 use crate::wire;
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 /// What becomes of every system call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Filter {
-    rules: BTreeMap<u32, Rule>,
+    rules: Rules,
     otherwise: Action,
 }
 
@@ -113,7 +114,7 @@ impl Filter {
     #[must_use]
     pub fn new(otherwise: Action) -> Self {
         Self {
-            rules: BTreeMap::new(),
+            rules: Rules::new(),
             otherwise,
         }
     }
@@ -129,7 +130,7 @@ impl Filter {
             Action::Allow => Action::Look,
             other => other,
         };
-        let mut check = match self.rules.remove(&number) {
+        let mut check = match self.rules.remove(number) {
             Some(Rule::Check(check)) => check,
             Some(Rule::Always(action)) => Check::otherwise(action),
             None => return,
@@ -153,10 +154,9 @@ impl Filter {
     #[must_use]
     pub fn and(&self, older: &Self) -> Self {
         let mut both = Self::new(self.otherwise.or_stricter(older.otherwise));
-        let numbers = self.rules.keys().chain(older.rules.keys());
-        for number in numbers {
-            let rules = [self, older].map(|filter| filter.check_of(*number));
-            both.set(*number, rules[0].and(&rules[1]));
+        for (number, _) in self.rules().chain(older.rules()) {
+            let rules = [self, older].map(|filter| filter.check_of(number));
+            both.set(number, rules[0].and(&rules[1]));
         }
         both
     }
@@ -201,7 +201,7 @@ impl Filter {
     }
 
     fn check_of(&self, number: u32) -> Check {
-        match self.rules.get(&number) {
+        match self.rules.get(number) {
             None => Check::otherwise(self.otherwise),
             Some(Rule::Always(action)) => Check::otherwise(*action),
             Some(Rule::Check(check)) => check.clone(),
@@ -219,7 +219,7 @@ impl Filter {
 
     /// The calls that have a rule, by ascending number.
     pub fn rules(&self) -> impl Iterator<Item = (u32, &Rule)> {
-        self.rules.iter().map(|(number, rule)| (*number, rule))
+        self.rules.iter()
     }
 
     /// What happens to a call that has no rule.
@@ -232,7 +232,7 @@ impl Filter {
     /// agree; the tests compare the two.
     #[must_use]
     pub fn decide(&self, number: u32, arguments: &[u64; 6]) -> Action {
-        match self.rules.get(&number) {
+        match self.rules.get(number) {
             None => self.otherwise,
             Some(Rule::Always(action)) => *action,
             Some(Rule::Check(check)) => check.decide(arguments),

@@ -33,6 +33,7 @@ mod instruction;
 mod machine;
 pub mod open_how;
 mod prctl;
+mod rules;
 mod sockets;
 mod supervisor;
 mod syscalls;
