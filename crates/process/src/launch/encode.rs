@@ -23,8 +23,28 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// With room for the steps of a plan and what goes around them. A message that grows is copied, each time into pages that the
+    /// kernel has to clear first; what of the room is not written to costs nothing.
+    pub(super) fn with_room_for(steps: &[Step]) -> Self {
+        const STEP: usize = 128;
+        const AROUND: usize = 32 * 1024;
+        let content = |step: &Step| match step {
+            Step::WriteFile { content, .. } => content.len(),
+            _ => 0,
+        };
+        let contents: usize = steps.iter().map(content).sum();
+        Self {
+            bytes: Vec::with_capacity(contents + steps.len() * STEP + AROUND),
+        }
+    }
+
     pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(bytes);
+        self
     }
 
     pub(crate) fn u32(&mut self, number: u32) -> &mut Self {
@@ -69,27 +89,26 @@ impl Writer {
 /// Encodes the plan's file system. `attached` tells which mounts come as descriptors: their index
 /// in the message. An input file is opened anew as long as the host's paths are there.
 pub(super) fn encode_steps(
+    writer: &mut Writer,
     plan: &Plan,
     reopened: Option<&Reopened>,
     attached: impl Fn(usize) -> Option<u32>,
-) -> Vec<u8> {
-    let mut writer = Writer::default();
+) {
     if plan.tier != Tier::Bare {
         for (index, step) in plan.steps.iter().enumerate() {
             if let (Step::LeaveHost { .. }, Some(reopened)) = (step, reopened) {
-                write_reopened(&mut writer, reopened);
+                write_reopened(writer, reopened);
             }
             if matches!(step, Step::LeaveHost { .. }) && plan.is_granted_files() {
                 writer.u32(op::NAMESPACES);
             }
-            write_step(&mut writer, step, attached(index), plan.keeps(step));
+            write_step(writer, step, attached(index), plan.keeps(step));
         }
         if !plan.meeting_places.is_empty() {
             writer.u32(op::MEETING_PLACES);
             writer.texts(plan.meeting_places.iter().map(|place| place.as_os_str()));
         }
     }
-    writer.bytes
 }
 
 fn write_reopened(writer: &mut Writer, reopened: &Reopened) {

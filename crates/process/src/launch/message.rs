@@ -1,6 +1,12 @@
 //! What init is sent for a launch: instructions, and the descriptors that they name by their positions.
 
-use super::{encode, listeners::Listeners, mounts, prelude::Prelude, streams::Ready};
+use super::{
+    encode::{self, Writer},
+    listeners::Listeners,
+    mounts,
+    prelude::Prelude,
+    streams::Ready,
+};
 use crate::{cgroup::CpuCounter, clock::monotonic_ns, launch_error::LaunchError, plan::Plan, wire};
 use palisade_wall::Terminal;
 use rustix::{
@@ -76,23 +82,25 @@ impl<'a> Message<'a> {
         let beside = can_be_beside
             .then(|| encode::encode_confinement_beside(plan, contents.seccomp, streams.files))
             .flatten();
-        let mut body = Vec::new();
+        let mut body = match done.is_empty() {
+            true => Writer::with_room_for(&plan.steps),
+            false => Writer::default(),
+        };
         if let Some([first, _]) = &beside {
-            body.extend(first);
+            body.append(first);
         }
         if done.is_empty() {
             let attached = |index| mounts.position(index).map(|place| place + mounts_from);
-            let steps = encode::encode_steps(plan, streams.reopened.as_ref(), attached);
-            body.extend(steps);
+            encode::encode_steps(&mut body, plan, streams.reopened.as_ref(), attached);
         }
         if !done.has_guest {
-            body.extend(encode::encode_pairs(streams.pairs()));
-            body.extend(encode::encode_surroundings(
+            body.append(&encode::encode_pairs(streams.pairs()));
+            body.append(&encode::encode_surroundings(
                 tasks,
                 counter,
                 contents.terminal,
             ));
-            body.extend(match beside {
+            body.append(&match beside {
                 Some([_, last]) => last,
                 None => encode::encode_confinement(
                     plan,
@@ -103,12 +111,15 @@ impl<'a> Message<'a> {
             });
         }
         let (count, others) = (listeners.count(), listeners.others().len());
-        body.extend(encode::encode_passed(listeners_from, count, others));
+        body.append(&encode::encode_passed(listeners_from, count, others));
         if contents.is_awaited {
-            body.extend(encode::encode_awaited());
+            body.append(&encode::encode_awaited());
         }
-        body.extend(encode::encode_program(plan, &contents.variables));
-        Self { body, fds }
+        body.append(&encode::encode_program(plan, &contents.variables));
+        Self {
+            body: body.finish(),
+            fds,
+        }
     }
 
     /// Sends it to a domain, which need not exist yet: its socket keeps the message. Gives when it was sent, in ns of

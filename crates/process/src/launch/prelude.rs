@@ -1,7 +1,7 @@
 //! What a domain can have done before it knows its guest.
 
 use super::{
-    encode::{encode_confinement, encode_guest_ahead, encode_steps},
+    encode::{Writer, encode_confinement, encode_guest_ahead, encode_steps},
     mounts,
 };
 use crate::{
@@ -36,7 +36,9 @@ impl Prelude {
         if plan.tier == Tier::Bare || root_depends_on_host || streams_need_init {
             return Self::default();
         }
-        let mut bytes = encode_steps(plan, None, |_| None);
+        let mut steps = Writer::with_room_for(&plan.steps);
+        encode_steps(&mut steps, plan, None, |_| None);
+        let mut bytes = steps.finish();
         // Mounts that are guarded are looked at once more before there is a guest.
         let has_guest = plan.guarded().is_empty()
             && !plan.terminal
@@ -50,6 +52,8 @@ impl Prelude {
         if bytes.len() > Self::MOST_BYTES {
             return Self::default();
         }
+        // It is kept.
+        bytes.shrink_to_fit();
         Self { bytes, has_guest }
     }
 

@@ -85,8 +85,10 @@ fn a_domain_is_told_what_it_has_not_done() {
     let plan = plan(Vec::new());
     let ahead = Prelude::of(&plan, FILTER, Default::default(), false);
     assert!(ahead.has_guest);
+    let mut steps = Writer::default();
+    encode::encode_steps(&mut steps, &plan, None, |_| None);
     let root_alone = Prelude {
-        bytes: encode::encode_steps(&plan, None, |_| None),
+        bytes: steps.finish(),
         has_guest: false,
     };
     let (whole, _) = message(&plan, &Prelude::default(), 0);
