@@ -138,13 +138,14 @@ mod memory;
 mod mount;
 mod number;
 mod process;
+mod processors;
 mod socket;
 mod wait;
 
 #[cfg(container)]
 pub(crate) use container::*;
 pub(crate) use {
-    birth::*, file::*, filter::*, memory::*, mount::*, process::*, socket::*, wait::*,
+    birth::*, file::*, filter::*, memory::*, mount::*, process::*, processors::*, socket::*, wait::*,
 };
 
 pub(crate) fn exit(code: i32) -> ! {

@@ -98,7 +98,7 @@ fn load_and_tell(program: &[u8], flags: u32, supervisor: Fd) -> kernel::Result<(
         outcome: Err(Errno::SRCH),
     };
     let mut loaded = Ok(None);
-    let spawned = kernel::spawn_beside(stack, tell, &mut teller, true, || {
+    let spawned = kernel::spawn_beside(stack, tell, &mut teller, true, |_| {
         let load = |flags| kernel::seccomp(program, flags | kernel::NEW_LISTENER);
         // Older kernels do not know it, and signals take calls back there.
         let older = flags & !kernel::WAIT_KILLABLE;

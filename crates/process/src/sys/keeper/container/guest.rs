@@ -32,7 +32,7 @@ pub(super) fn start(setup: &mut Setup) -> Result<i32, Failure> {
         failure: None,
     };
     let mut given_up = Ok(());
-    let spawned = kernel::spawn_beside(stack, become_guest, &mut birth, false, || {
+    let spawned = kernel::spawn_beside(stack, become_guest, &mut birth, false, |_| {
         given_up = confine::give_up(own_filter);
         may_go.tell(given_up.is_ok());
     });

@@ -117,7 +117,13 @@ pub(crate) fn start_beside(
         failure: None,
     };
     let mut outcome = Ok(());
-    let spawned = kernel::spawn_beside(stack, become_guest_beside, &mut birth, true, || {
+    // Where its processors are limited, it does that itself.
+    let is_put_elsewhere = setup.affinity.is_none();
+    let spawned = kernel::spawn_beside(stack, become_guest_beside, &mut birth, true, |pid| {
+        if is_put_elsewhere {
+            // Here it only takes turns with this process.
+            let _ = kernel::put_elsewhere(pid);
+        }
         outcome = rest(setup);
         place.store(setup, Ordering::Release);
         may_go.tell(outcome.is_ok());

@@ -127,16 +127,16 @@ pub(crate) fn spawn<T>(
     argument: &mut T,
     share_descriptors: bool,
 ) -> Result<i32> {
-    spawn_beside(stack, run, argument, share_descriptors, || {})
+    spawn_beside(stack, run, argument, share_descriptors, |_| {})
 }
 
-/// The same, and does something before it waits. What the child works on is the child's meanwhile.
+/// The same, and does something before it waits, with the child's pid. What the child works on is the child's meanwhile.
 pub(crate) fn spawn_beside<T>(
     stack: &mut [u8],
     run: extern "C" fn(&mut T) -> !,
     argument: &mut T,
     share_descriptors: bool,
-    meanwhile: impl FnOnce(),
+    meanwhile: impl FnOnce(i32),
 ) -> Result<i32> {
     let top = (stack.as_mut_ptr() as usize + stack.len()) & !15;
     let files = if share_descriptors { CLONE_FILES } else { 0 };
@@ -157,7 +157,7 @@ pub(crate) fn spawn_beside<T>(
     if result < 0 {
         return Err(Errno(-result as u32));
     }
-    meanwhile();
+    meanwhile(result as i32);
     while sharing.load(Ordering::Acquire) != 0 {
         wait_while(&sharing, 1);
     }

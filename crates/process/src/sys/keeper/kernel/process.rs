@@ -223,11 +223,6 @@ pub(crate) fn set_host_name(name: &[u8]) -> Result<()> {
     unsafe { call!(number::SETHOSTNAME, name.as_ptr(), name.len()).map(drop) }
 }
 
-pub(crate) fn set_affinity(mask: &[u8]) -> Result<()> {
-    // SAFETY: the kernel reads `len` bytes of a borrowed slice.
-    unsafe { call!(number::SCHED_SETAFFINITY, 0, mask.len(), mask.as_ptr()).map(drop) }
-}
-
 /// `struct sched_attr` as it was first: sched_setattr(2).
 #[repr(C)]
 #[derive(Default)]
