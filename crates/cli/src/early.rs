@@ -24,6 +24,11 @@ fn begin() {
     }
 }
 
+/// Whether a domain has been ordered.
+fn has_begun() -> bool {
+    lock().is_some()
+}
+
 /// The launcher of a guest's, whose domain is being made. Not having one is no reason to fail: whoever needs it asks again
 /// and gets the error.
 pub(crate) fn launcher() -> Option<Launcher> {
