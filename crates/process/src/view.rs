@@ -11,7 +11,10 @@ use crate::{
     paths::{join, normalized},
 };
 use palisade_policy::{Policy, Profile};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Folders that hold programs and libraries. A symlink among them stays a symlink (merged `/usr`).
 const PROGRAM_FOLDERS: [&str; 8] = [
@@ -153,7 +156,7 @@ pub(crate) enum Piece {
     /// A symlink as on the host.
     Symlink { path: PathBuf, target: PathBuf },
     /// A small file, copied.
-    Copy { path: PathBuf, content: Vec<u8> },
+    Copy { path: PathBuf, content: Arc<[u8]> },
     /// A file or folder, mounted read-only.
     Mount { path: PathBuf, found: Found },
 }
@@ -290,6 +293,7 @@ fn setting(etc: &Lookup, path: PathBuf, kind: EntryKind, check: Check) -> Vec<Pi
     if kind != EntryKind::Folder
         && let Some(content) = host.content(&path, COPIED_BYTES)
     {
+        let content = content.into();
         return vec![Piece::Copy { path, content }];
     }
     let is_shown = |found: &Found| match found.kind {

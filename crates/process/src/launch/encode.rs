@@ -74,6 +74,18 @@ impl Writer {
             .u64(identity.inode)
     }
 
+    /// What `write` writes, as one string.
+    fn within(&mut self, write: impl FnOnce(&mut Self)) -> &mut Self {
+        let start = self.bytes.len();
+        self.u32(0);
+        let from = self.bytes.len();
+        write(self);
+        let length = (self.bytes.len() - from) as u32;
+        self.bytes[start..from].copy_from_slice(&length.to_ne_bytes());
+        self.bytes.push(0);
+        self
+    }
+
     pub(crate) fn texts<'a>(
         &mut self,
         texts: impl ExactSizeIterator<Item = &'a OsStr>,
@@ -86,29 +98,114 @@ impl Writer {
     }
 }
 
-/// Encodes the plan's file system. `attached` tells which mounts come as descriptors: their index
-/// in the message. An input file is opened anew as long as the host's paths are there.
-pub(super) fn encode_steps(
-    writer: &mut Writer,
-    plan: &Plan,
-    reopened: Option<&Reopened>,
-    attached: impl Fn(usize) -> Option<u32>,
-) {
-    if plan.tier != Tier::Bare {
-        for (index, step) in plan.steps.iter().enumerate() {
-            if let (Step::LeaveHost { .. }, Some(reopened)) = (step, reopened) {
-                write_reopened(writer, reopened);
-            }
-            if matches!(step, Step::LeaveHost { .. }) && plan.is_granted_files() {
-                writer.u32(op::NAMESPACES);
-            }
-            write_step(writer, step, attached(index), plan.keeps(step));
-        }
-        if !plan.meeting_places.is_empty() {
-            writer.u32(op::MEETING_PLACES);
-            writer.texts(plan.meeting_places.iter().map(|place| place.as_os_str()));
+/// The plan's file system as instructions.
+pub(super) struct Steps<'a, A> {
+    pub(super) plan: &'a Plan,
+    /// An input file that is opened anew as long as the host's paths are there.
+    pub(super) reopened: Option<&'a Reopened>,
+    /// Which mounts come as descriptors: their index in the message.
+    pub(super) attached: A,
+}
+
+impl<'a> Steps<'a, fn(usize) -> Option<u32>> {
+    /// Of a plan alone.
+    pub(super) fn of(plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            reopened: None,
+            attached: |_| None,
         }
     }
+}
+
+impl<A: Fn(usize) -> Option<u32>> Steps<'_, A> {
+    /// Encodes all of it.
+    pub(super) fn encode(&self, writer: &mut Writer) {
+        if self.plan.tier != Tier::Bare {
+            for index in 0..self.plan.steps.len() {
+                self.encode_one(writer, index);
+            }
+            self.encode_meeting_places(writer);
+        }
+    }
+
+    /// Encodes all of it, with what the guest's process confines itself with where that process begins.
+    pub(super) fn encode_beside(&self, writer: &mut Writer, confinement: &[u8]) {
+        let divided = 0..divided(self.plan);
+        let rest = divided.end..self.plan.steps.len();
+        for index in divided.clone().filter(|index| !self.is_guests(*index)) {
+            self.encode_item(writer, index);
+        }
+        writer.append(confinement).u32(op::GUEST_BESIDE);
+        writer.within(|files| {
+            for index in divided.filter(|index| self.is_guests(*index)) {
+                self.encode_item(files, index);
+            }
+        });
+        writer.u32(op::ITEM).u32(rest.start as u32);
+        for index in rest {
+            if matches!(self.plan.steps[index], Step::LeaveHost { .. }) {
+                writer.u32(op::FILES_MADE);
+            }
+            self.encode_one(writer, index);
+        }
+        self.encode_meeting_places(writer);
+    }
+
+    /// Whether the guest's process does that one of the divided.
+    fn is_guests(&self, index: usize) -> bool {
+        let step = &self.plan.steps[index];
+        matches!(step, Step::MakeSymlink { .. } | Step::WriteFile { .. }) && !self.plan.keeps(step)
+    }
+
+    fn encode_item(&self, writer: &mut Writer, index: usize) {
+        writer.u32(op::ITEM).u32(index as u32);
+        self.encode_one(writer, index);
+    }
+
+    fn encode_one(&self, writer: &mut Writer, index: usize) {
+        let step = &self.plan.steps[index];
+        if matches!(step, Step::LeaveHost { .. }) {
+            if let Some(reopened) = self.reopened {
+                write_reopened(writer, reopened);
+            }
+            if self.plan.is_granted_files() {
+                writer.u32(op::NAMESPACES);
+            }
+        }
+        write_step(writer, step, (self.attached)(index), self.plan.keeps(step));
+    }
+
+    fn encode_meeting_places(&self, writer: &mut Writer) {
+        let places = &self.plan.meeting_places;
+        if !places.is_empty() {
+            writer.u32(op::MEETING_PLACES);
+            writer.texts(places.iter().map(|place| place.as_os_str()));
+        }
+    }
+}
+
+/// How many of the first steps init and the guest's process divide: init makes root and folders, and after those the guest's
+/// process files and links in them, while init goes on with mounts. Nothing else is among them.
+fn divided(plan: &Plan) -> usize {
+    let is_simple = |step: &Step| {
+        matches!(
+            step,
+            Step::MakeRoot { .. }
+                | Step::MakeFolder { .. }
+                | Step::MakeSymlink { .. }
+                | Step::WriteFile { .. }
+        )
+    };
+    // An empty one is to be mounted on.
+    let is_last = |step: &Step| match step {
+        Step::MakeSymlink { .. } => true,
+        Step::WriteFile { content, .. } => !content.is_empty(),
+        _ => false,
+    };
+    let simple = plan.steps.iter().take_while(|step| is_simple(step)).count();
+    let last = plan.steps[..simple].iter().rposition(is_last);
+    last.map_or(simple.min(1), |last| last + 1)
 }
 
 fn write_reopened(writer: &mut Writer, reopened: &Reopened) {
@@ -162,8 +259,8 @@ fn landlock_of_guest(plan: &Plan, files: StreamFiles) -> Option<Landlock> {
     Some(landlock.with_streams(files))
 }
 
-/// The same in two parts, where the guest's process can confine itself while its root is built: what it does that for, which has
-/// [`op::GUEST_BESIDE`] at its end, and what comes after the steps. Rules that name paths of that root are of the second part.
+/// The same in two parts, where the guest's process can confine itself while its root is built: what it does that by, and what
+/// comes after the steps. Rules that name paths of that root are of the second part.
 /// `None` where its filter has no listener, which is loaded when streams are in their places.
 pub(super) fn encode_confinement_beside(
     plan: &Plan,
@@ -192,7 +289,6 @@ pub(super) fn encode_confinement_beside(
         write_landlock(part, op::LANDLOCK, &landlock);
     }
     write_confinement(&mut first, plan, seccomp);
-    first.u32(op::GUEST_BESIDE);
     Some([first.bytes, last.bytes])
 }
 

@@ -1,7 +1,7 @@
 //! What init is sent for a launch: instructions, and the descriptors that they name by their positions.
 
 use super::{
-    encode::{self, Writer},
+    encode::{self, Steps, Writer},
     listeners::Listeners,
     mounts,
     prelude::Prelude,
@@ -86,12 +86,15 @@ impl<'a> Message<'a> {
             true => Writer::with_room_for(&plan.steps),
             false => Writer::default(),
         };
-        if let Some([first, _]) = &beside {
-            body.append(first);
-        }
-        if done.is_empty() {
-            let attached = |index| mounts.position(index).map(|place| place + mounts_from);
-            encode::encode_steps(&mut body, plan, streams.reopened.as_ref(), attached);
+        let steps = Steps {
+            plan,
+            reopened: streams.reopened.as_ref(),
+            attached: |index| mounts.position(index).map(|place| place + mounts_from),
+        };
+        match &beside {
+            Some([first, _]) => steps.encode_beside(&mut body, first),
+            None if done.is_empty() => steps.encode(&mut body),
+            None => {}
         }
         if !done.has_guest {
             body.append(&encode::encode_pairs(streams.pairs()));

@@ -1,7 +1,7 @@
 //! What a domain can have done before it knows its guest.
 
 use super::{
-    encode::{Writer, encode_confinement, encode_guest_ahead, encode_steps},
+    encode::{Steps, Writer, encode_confinement, encode_guest_ahead},
     mounts,
 };
 use crate::{
@@ -37,7 +37,7 @@ impl Prelude {
             return Self::default();
         }
         let mut steps = Writer::with_room_for(&plan.steps);
-        encode_steps(&mut steps, plan, None, |_| None);
+        Steps::of(plan).encode(&mut steps);
         let mut bytes = steps.finish();
         // Mounts that are guarded are looked at once more before there is a guest.
         let has_guest = plan.guarded().is_empty()

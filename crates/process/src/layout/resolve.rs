@@ -99,7 +99,7 @@ impl Layout {
             match piece {
                 Piece::Symlink { path, target } => drop(self.symlinks.insert(path, target)),
                 Piece::Copy { path, content } => {
-                    self.files.insert(path, (0o444, content.into()));
+                    self.files.insert(path, (0o444, content));
                 }
                 Piece::Mount { path, found } => {
                     let place = HostPath {

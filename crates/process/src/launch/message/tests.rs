@@ -4,8 +4,10 @@ use crate::{
     launch::streams::Ready,
     machine::{Machine, Tier},
     plan::{Options, StreamFiles, make_plan},
+    steps::Step,
     wire::op,
 };
+use palisade_network::Pins;
 use palisade_policy::Policy;
 use palisade_wall::{Command, HandedListener, Spec, Streams, Surroundings};
 use std::fs::File;
@@ -86,7 +88,7 @@ fn a_domain_is_told_what_it_has_not_done() {
     let ahead = Prelude::of(&plan, FILTER, Default::default(), false);
     assert!(ahead.has_guest);
     let mut steps = Writer::default();
-    encode::encode_steps(&mut steps, &plan, None, |_| None);
+    Steps::of(&plan).encode(&mut steps);
     let root_alone = Prelude {
         bytes: steps.finish(),
         has_guest: false,
@@ -94,16 +96,99 @@ fn a_domain_is_told_what_it_has_not_done() {
     let (whole, _) = message(&plan, &Prelude::default(), 0);
     let (guest, _) = message(&plan, &root_alone, 0);
     let (program, _) = message(&plan, &ahead, 0);
-    let root = &root_alone.bytes;
-    let begin = place(&whole, root).expect("its root is built");
+    let leaves = op::PIVOT.to_ne_bytes();
+    let leaves = [&leaves[..], &[0; 5]].concat();
+    let filter = place(&whole, FILTER).expect("it confines itself");
     assert!(
-        place(&whole, FILTER) < Some(begin),
-        "beside a process that confines itself"
+        filter < place(&whole, &leaves).expect("its root is built"),
+        "beside who builds the root"
     );
-    assert!(whole.ends_with(&program) && whole[..begin].ends_with(&op::GUEST_BESIDE.to_ne_bytes()));
+    assert!(contains(&ahead.bytes, &leaves) && contains(&root_alone.bytes, &leaves));
+    assert!(!contains(&guest, &leaves) && !contains(&program, &leaves));
+    assert!(whole.ends_with(&program));
     assert!(guest.ends_with(&program) && guest.len() > program.len());
     assert!(contains(&guest, FILTER) && !contains(&program, FILTER));
     assert!(contains(&program, b"/bin/job\0") && contains(&program, b"TOLD=yes\0"));
+}
+
+/// Where something of a plan's steps stands in a message: its instruction behind the number of its step.
+fn item(message: &[u8], index: usize, op: u32) -> Option<usize> {
+    let words = [op::ITEM, index as u32, op];
+    place(message, &words.map(u32::to_ne_bytes).concat())
+}
+
+/// The guest's process makes files and links once root and folders are there, and is waited for before the root is left.
+#[test]
+fn who_confines_itself_beside_makes_files_and_links_and_nothing_else() {
+    let folder = |path: &str| Step::MakeFolder {
+        path: path.into(),
+        mode: 0o755,
+    };
+    let file = |path: &str, content: &str| Step::WriteFile {
+        path: path.into(),
+        mode: 0o444,
+        content: content.as_bytes().into(),
+    };
+    let link = Step::MakeSymlink {
+        path: "/etc/link".into(),
+        target: "file".into(),
+    };
+    let mut plan = plan(Vec::new());
+    let root = plan.steps[0].clone();
+    let leave = Step::LeaveHost { root: None };
+    let simple = [
+        folder("/etc"),
+        file("/etc/file", "text"),
+        folder("/etc/ssl"),
+    ];
+    let later = [link, folder("/dev"), file("/dev/null", "")];
+    let proc = Step::MountProc {
+        target: "/proc".into(),
+    };
+    let all = [root].into_iter().chain(simple).chain(later);
+    plan.steps = all.chain([proc, leave]).collect();
+    let (message, _) = message(&plan, &Prelude::default(), 0);
+    let beside = op::GUEST_BESIDE.to_ne_bytes();
+    let filter = place(&message, FILTER).unwrap();
+    let beside = filter + place(&message[filter..], &beside).unwrap();
+    let made = beside + place(&message[beside..], &op::FILES_MADE.to_ne_bytes()).unwrap();
+    let inits = [(0, op::ROOT), (1, op::MAKE_DIR), (3, op::MAKE_DIR)];
+    assert!(
+        inits
+            .iter()
+            .all(|(index, op)| item(&message, *index, *op) < Some(filter))
+    );
+    let guests = [(2, op::FILE), (4, op::SYMLINK)].map(|(index, op)| item(&message, index, op));
+    let [first, last] = guests.map(|place| place.expect("the guest's process makes it"));
+    assert!(beside < first && first < last && last < made);
+    let goes_on = item(&message, 5, op::MAKE_DIR).expect("init goes on");
+    assert!(last < goes_on && goes_on < made);
+    let mounted_on = place(&message, b"/dev/null\0").unwrap();
+    assert!(goes_on < mounted_on && mounted_on < made);
+    let left = [op::FILES_MADE, op::PIVOT].map(u32::to_ne_bytes).concat();
+    assert!(contains(&message, &left));
+}
+
+/// The supervisor writes it anew while the guest runs: init holds it.
+#[test]
+fn a_file_that_is_kept_is_init_s_to_make() {
+    let mut plan = plan(Vec::new());
+    plan.network.pins.push(Pins {
+        name: "example.org".parse().unwrap(),
+        addresses: Vec::new(),
+        former: Vec::new(),
+        withheld: Vec::new(),
+        ttl_s: 60,
+    });
+    let hosts = Step::WriteFile {
+        path: "/etc/hosts".into(),
+        mode: 0o444,
+        content: b"127.0.0.1 localhost\n".as_slice().into(),
+    };
+    let index = 1;
+    plan.steps.insert(index, hosts);
+    let (message, _) = message(&plan, &Prelude::default(), 0);
+    assert!(item(&message, index, op::KEPT_FILE) < place(&message, FILTER));
 }
 
 /// Rules that name paths of the root, or that a stream is under, cannot be made before it.

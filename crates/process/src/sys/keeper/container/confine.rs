@@ -10,7 +10,7 @@ use crate::{
     wire::container::{self, Step},
 };
 use core::sync::atomic::AtomicU32;
-use kernel::{Errno, Fd};
+use kernel::{Errno, Fd, Progress};
 
 const SET_KEEPCAPS: u32 = 8;
 const CAPBSET_DROP: u32 = 24;
@@ -98,7 +98,7 @@ fn load_and_tell(program: &[u8], flags: u32, supervisor: Fd) -> kernel::Result<(
         outcome: Err(Errno::SRCH),
     };
     let mut loaded = Ok(None);
-    let spawned = kernel::spawn_beside(stack, tell, &mut teller, true, |_| {
+    let spawned = kernel::spawn_beside(stack, (tell, &mut teller), true, &Progress::new(), |_| {
         let load = |flags| kernel::seccomp(program, flags | kernel::NEW_LISTENER);
         // Older kernels do not know it, and signals take calls back there.
         let older = flags & !kernel::WAIT_KILLABLE;

@@ -5,7 +5,7 @@ use crate::{
     kernel,
     wire::{self, container::Step},
 };
-use kernel::{CStr, Errno, Fd, MayGo};
+use kernel::{CStr, Errno, Fd, MayGo, Progress};
 
 /// Stack of that process until its program has one of its own.
 const STACK_BYTES: usize = 64 * 1024;
@@ -32,7 +32,7 @@ pub(super) fn start(setup: &mut Setup) -> Result<i32, Failure> {
         failure: None,
     };
     let mut given_up = Ok(());
-    let spawned = kernel::spawn_beside(stack, become_guest, &mut birth, false, |_| {
+    let spawned = kernel::spawn_beside(stack, (become_guest, &mut birth), false, &Progress::new(), |_| {
         given_up = confine::give_up(own_filter);
         may_go.tell(given_up.is_ok());
     });

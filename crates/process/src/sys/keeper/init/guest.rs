@@ -6,10 +6,12 @@ use super::{
     exec, guard,
     launch::{self, Program, Setup},
     meeting_places::MeetingPlaces,
-    tell_ready, terminal,
+    root, tell_ready, terminal,
 };
 use crate::{
-    During, Failure, kernel, privileges,
+    During, Failure, kernel,
+    message::Reader,
+    privileges,
     text::Text,
     wire::{self, Record, Step},
 };
@@ -18,7 +20,7 @@ use core::{
     ptr,
     sync::atomic::{AtomicPtr, Ordering},
 };
-use kernel::{CStr, Errno, Fd, MayGo, Pool, c};
+use kernel::{CStr, Errno, Fd, MayGo, Pool, Progress, c};
 
 /// Stack of the guest's process until its program has one of its own.
 const STACK_BYTES: usize = 32 * 1024;
@@ -90,6 +92,9 @@ pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
 
 /// What the guest's process works on that confines itself while init builds the root.
 struct BirthBeside<'a> {
+    /// What it makes of the root, and the root.
+    files: (Reader, Fd),
+    progress: &'a Progress,
     confinement: Confinement,
     may_go: &'a MayGo,
     /// Init's until then, and not init's from then on.
@@ -98,18 +103,22 @@ struct BirthBeside<'a> {
     failure: Option<Failure>,
 }
 
-/// Makes the guest's process, and carries out what is left of the message while that confines itself: its filter alone takes
-/// the kernel as long as a dozen mounts. The process shares init's descriptors meanwhile, its root and its mounts; nobody but
-/// palisade's own program runs in it before `rest` is done. Then it executes; gives its pid inside.
+/// Makes the guest's process, and carries out what is left of the message while that makes the root's files and confines itself:
+/// its filter alone takes the kernel as long as a dozen mounts. The process shares init's descriptors meanwhile, its root and its
+/// mounts; nobody but palisade's own program runs in it before `rest` is done. Then it executes; gives its pid inside.
 ///
 /// `setup` holds all that confines it but Landlock rules, where those name paths of the new root's.
 pub(crate) fn start_beside(
     setup: &mut Setup,
-    rest: impl FnOnce(&mut Setup) -> Result<(), Failure>,
+    files: (Reader, Fd),
+    rest: impl FnOnce(&mut Setup, &Progress) -> Result<(), Failure>,
 ) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
     let (may_go, place) = (MayGo::new(), AtomicPtr::new(ptr::null_mut()));
+    let progress = Progress::new();
     let mut birth = BirthBeside {
+        files,
+        progress: &progress,
         confinement: Confinement::of(setup),
         may_go: &may_go,
         setup: &place,
@@ -119,22 +128,23 @@ pub(crate) fn start_beside(
     let mut outcome = Ok(());
     // Where its processors are limited, it does that itself.
     let is_put_elsewhere = setup.affinity.is_none();
-    let spawned = kernel::spawn_beside(stack, become_guest_beside, &mut birth, true, |pid| {
+    let child = (become_guest_beside as extern "C" fn(&mut _) -> !, &mut birth);
+    let spawned = kernel::spawn_beside(stack, child, true, &progress, |pid| {
         if is_put_elsewhere {
             // Here it only takes turns with this process.
             let _ = kernel::put_elsewhere(pid);
         }
-        outcome = rest(setup);
+        outcome = rest(setup, &progress);
         place.store(setup, Ordering::Release);
         may_go.tell(outcome.is_ok());
     });
     setup.stack = Some(stack);
     let pid = spawned.during(Step::CloneGuest, 2)?;
-    outcome?;
     setup.listener = birth.listener;
+    // Where both have failed, init of what the other did not do.
     match birth.failure {
         Some(failure) => Err(failure),
-        None => Ok(pid),
+        None => outcome.map(|()| pid),
     }
 }
 
@@ -145,6 +155,9 @@ extern "C" fn become_guest_beside(birth: &mut BirthBeside) -> ! {
 
 fn prepare_beside(birth: &mut BirthBeside) -> Result<(), Failure> {
     kernel::set_own_group().during(Step::NewSession, 0)?;
+    let (files, root) = birth.files;
+    root::make_files(files, root)?;
+    birth.progress.tell_made();
     birth.listener = birth.confinement.apply()?;
     if !birth.may_go.wait() {
         crate::exit(127)

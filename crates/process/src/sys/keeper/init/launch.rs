@@ -11,7 +11,7 @@ use crate::{
     title::Title,
     wire,
 };
-use kernel::{CStr, Errno, Fd, Pool};
+use kernel::{CStr, Errno, Fd, Pool, Progress};
 use wire::{Step, op};
 
 /// Most resource limits in one message; the kernel knows 16.
@@ -307,21 +307,42 @@ fn header_word(header: &[u8; 12], at: usize) -> u32 {
 }
 
 /// Carries out every instruction, in the order of the message.
-pub(crate) fn perform(mut reader: Reader, setup: &mut Setup) -> Result<(), Failure> {
+pub(crate) fn perform(reader: Reader, setup: &mut Setup) -> Result<(), Failure> {
+    perform_beside(reader, setup, None)
+}
+
+/// The same beside a process that makes files of the root.
+fn perform_beside(
+    mut reader: Reader,
+    setup: &mut Setup,
+    helper: Option<&Progress>,
+) -> Result<(), Failure> {
     // Modes in the message are meant as written.
     kernel::clear_umask();
     while !reader.is_empty() {
         let item = setup.items;
         let operation = reader.u32().during(Step::DecodeLaunch, item)?;
-        if operation == op::GUEST_BESIDE {
-            // Steps of the plan begin here.
-            setup.items = 0;
-            let pid = guest::start_beside(setup, |setup| perform(reader, setup))?;
-            setup.guest = Some(pid);
-            return Ok(());
+        match operation {
+            op::ITEM => setup.items = reader.u32().during(Step::DecodeLaunch, item)?,
+            op::GUEST_BESIDE => {
+                let files = reader.bytes().during(Step::DecodeLaunch, item)?;
+                let files = (Reader::new(files), root::root_of(setup, item)?);
+                let pid = guest::start_beside(setup, files, |setup, helper| {
+                    perform_beside(reader, setup, Some(helper))
+                })?;
+                setup.guest = Some(pid);
+                return Ok(());
+            }
+            op::FILES_MADE => {
+                // Why they are not is told by who makes them.
+                let is_made = helper.is_none_or(Progress::wait_until_made);
+                is_made.then_some(()).ok_or(Errno::CHILD).during(Step::WriteFile, item)?;
+            }
+            _ => {
+                setup.items += u32::from(operation != op::REOPEN && operation != op::NAMESPACES);
+                perform_one(operation, &mut reader, setup, item)?;
+            }
         }
-        setup.items += u32::from(operation != op::REOPEN && operation != op::NAMESPACES);
-        perform_one(operation, &mut reader, setup, item)?;
     }
     Ok(())
 }
@@ -335,8 +356,8 @@ fn perform_one(
     match operation {
         op::ROOT => root::make(reader, setup, item),
         op::MAKE_DIR => root::make_dir(reader, setup, item),
-        op::SYMLINK => root::symlink(reader, setup, item),
-        op::FILE => root::write_file(reader, setup, item).map(drop),
+        op::SYMLINK => root::symlink(reader, root::root_of(setup, item)?, item),
+        op::FILE => root::write_file(reader, root::root_of(setup, item)?, item).map(drop),
         op::KEPT_FILE => root::keep_file(reader, setup, item),
         op::BIND => root::bind(reader, setup, item),
         op::ATTACH => root::attach(reader, setup, item),

@@ -6,7 +6,12 @@
 //! inside the new root, also without links.
 
 use super::launch::Setup;
-use crate::{During, Failure, kernel, message::Reader, text::Text, wire::Step};
+use crate::{
+    During, Failure, kernel,
+    message::Reader,
+    text::Text,
+    wire::{Step, op},
+};
 use kernel::{CStr, Errno, Fd, MountAttr, c};
 
 pub(crate) const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
@@ -84,24 +89,23 @@ pub(crate) fn make_dir(reader: &mut Reader, setup: &Setup, item: u32) -> Result<
     kernel::make_dir(root_of(setup, item)?, relative(path), mode).during(Step::MakeDir, item)
 }
 
-pub(crate) fn symlink(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+pub(crate) fn symlink(reader: &mut Reader, root: Fd, item: u32) -> Result<(), Failure> {
     let path = reader.text().during(Step::DecodeLaunch, item)?;
     let target = reader.text().during(Step::DecodeLaunch, item)?;
-    kernel::symlink(target, root_of(setup, item)?, relative(path)).during(Step::Symlink, item)
+    kernel::symlink(target, root, relative(path)).during(Step::Symlink, item)
 }
 
 /// Makes a file; gives its path.
 pub(crate) fn write_file(
     reader: &mut Reader,
-    setup: &Setup,
+    root: Fd,
     item: u32,
 ) -> Result<CStr<'static>, Failure> {
     let path = reader.text().during(Step::DecodeLaunch, item)?;
     let mode = reader.u32().during(Step::DecodeLaunch, item)?;
     let mut content = reader.bytes().during(Step::DecodeLaunch, item)?;
     let flags = kernel::O_WRONLY | kernel::O_CREAT | kernel::O_EXCL | kernel::O_NOFOLLOW;
-    let fd = kernel::open(root_of(setup, item)?, relative(path), flags, mode)
-        .during(Step::WriteFile, item)?;
+    let fd = kernel::open(root, relative(path), flags, mode).during(Step::WriteFile, item)?;
     while !content.is_empty() {
         let written = kernel::write(fd, content).during(Step::WriteFile, item)?;
         content = &content[written..];
@@ -110,11 +114,26 @@ pub(crate) fn write_file(
     Ok(path)
 }
 
+/// Makes the files and links that a message names, in folders that are there ([`op::GUEST_BESIDE`]).
+pub(crate) fn make_files(mut reader: Reader, root: Fd) -> Result<(), Failure> {
+    let mut item = 0;
+    while !reader.is_empty() {
+        match reader.u32().during(Step::DecodeLaunch, item)? {
+            op::ITEM => item = reader.u32().during(Step::DecodeLaunch, item)?,
+            op::SYMLINK => symlink(&mut reader, root, item)?,
+            op::FILE => drop(write_file(&mut reader, root, item)?),
+            _ => return Err(Errno::NOSYS).during(Step::DecodeLaunch, item),
+        }
+    }
+    Ok(())
+}
+
 /// Makes a file and opens it again through a mount of its own: the root's mount becomes read-only,
 /// which the kernel refuses while anything on that mount is open for writing.
 pub(crate) fn keep_file(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
-    let path = write_file(reader, setup, item)?;
-    let root = kernel::open_tree(root_of(setup, item)?, 0).during(Step::CloneMount, item)?;
+    let root = root_of(setup, item)?;
+    let path = write_file(reader, root, item)?;
+    let root = kernel::open_tree(root, 0).during(Step::CloneMount, item)?;
     let flags = kernel::O_WRONLY | kernel::O_NOFOLLOW;
     let opened = kernel::open(root, relative(path), flags, 0).during(Step::WriteFile, item);
     kernel::close(root);

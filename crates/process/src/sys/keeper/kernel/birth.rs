@@ -116,6 +116,39 @@ fn enter_cgroup(cgroup: Fd) -> Result<()> {
     entered.map(drop)
 }
 
+/// How far a child in the same memory has come. It says itself that it has made what others wait for; the kernel, that it has let
+/// go of this memory, by execve or exit (mm_release in kernel/fork.c).
+pub(crate) struct Progress(AtomicU32);
+
+impl Progress {
+    const GONE: u32 = 0;
+    const BEGUN: u32 = 1;
+    const MADE: u32 = 2;
+
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(Self::BEGUN))
+    }
+
+    /// Says that what others wait for is made.
+    pub(crate) fn tell_made(&self) {
+        change(&self.0, Self::MADE);
+    }
+
+    /// Waits for that; `false` if the child has gone before.
+    pub(crate) fn wait_until_made(&self) -> bool {
+        wait_for_change(&self.0, Self::BEGUN) == Self::MADE
+    }
+
+    fn wait_until_gone(&self) {
+        loop {
+            match self.0.load(Ordering::Acquire) {
+                Self::GONE => return,
+                other => wait_while(&self.0, other),
+            }
+        }
+    }
+}
+
 /// Runs `run(argument)` in a child that shares this memory, and this process's descriptors too if it
 /// says so, and waits until the child has executed a program or ended. Gives the child's pid.
 ///
@@ -127,40 +160,37 @@ pub(crate) fn spawn<T>(
     argument: &mut T,
     share_descriptors: bool,
 ) -> Result<i32> {
-    spawn_beside(stack, run, argument, share_descriptors, |_| {})
+    let progress = Progress::new();
+    spawn_beside(stack, (run, argument), share_descriptors, &progress, |_| {})
 }
 
 /// The same, and does something before it waits, with the child's pid. What the child works on is the child's meanwhile.
 pub(crate) fn spawn_beside<T>(
     stack: &mut [u8],
-    run: extern "C" fn(&mut T) -> !,
-    argument: &mut T,
+    (run, argument): (extern "C" fn(&mut T) -> !, &mut T),
     share_descriptors: bool,
+    progress: &Progress,
     meanwhile: impl FnOnce(i32),
 ) -> Result<i32> {
     let top = (stack.as_mut_ptr() as usize + stack.len()) & !15;
     let files = if share_descriptors { CLONE_FILES } else { 0 };
     let flags = CLONE_VM | CLONE_CHILD_CLEARTID | files | SIGCHLD as u64;
-    let sharing = AtomicU32::new(1);
-    // SAFETY: the child runs on `stack` and clears `sharing`; both are there until this returns, and
-    // that is after the child has stopped using this memory: the kernel clears the word when the
-    // child lets go of it, by execve or exit (mm_release in kernel/fork.c). `run` never returns.
+    // SAFETY: the child runs on `stack` and the kernel clears the word of `progress`; both are there until this returns, and
+    // that is after the child has stopped using this memory. `run` never returns.
     let result = unsafe {
         palisade_spawn(
             flags,
             top,
             run as usize,
             &raw mut *argument as usize,
-            sharing.as_ptr() as usize,
+            progress.0.as_ptr() as usize,
         )
     };
     if result < 0 {
         return Err(Errno(-result as u32));
     }
     meanwhile(result as i32);
-    while sharing.load(Ordering::Acquire) != 0 {
-        wait_while(&sharing, 1);
-    }
+    progress.wait_until_gone();
     Ok(result as i32)
 }
 
