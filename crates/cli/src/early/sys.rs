@@ -42,15 +42,18 @@ extern "C" fn main(_count: libc::c_int, _arguments: *const *const libc::c_char) 
 /// Has the kernel make at once the pages of heap and stack that a start comes to use: one at a time, when each is first touched,
 /// they take several times as long. Before Linux 5.14 it knows nothing of this, and they come so.
 fn populate_memory() {
-    /// What the C library begins its heap with (`M_TOP_PAD` of mallopt(3)), of which most is used.
+    /// What the C library begins its heap with (`M_TOP_PAD` of mallopt(3)), and how much of that every start uses.
     const HEAP: usize = 128 << 10;
-    const STACK: usize = 48 << 10;
+    const USED: usize = 96 << 10;
+    const STACK: usize = 36 << 10;
     // SAFETY: it is asked where the heap ends, and changes nothing.
     let heaps_end = unsafe { libc::sbrk(0) }.addr();
     let here = 0u8;
     let stacks_end = (&raw const here).addr();
-    for (end, length) in [(heaps_end, HEAP), (stacks_end, STACK)] {
-        let start = end.saturating_sub(length) / PAGE * PAGE;
+    let heap = heaps_end.saturating_sub(HEAP);
+    let stack = stacks_end.saturating_sub(STACK);
+    for (start, length) in [(heap, USED), (stack, STACK)] {
+        let start = start / PAGE * PAGE;
         let address = ptr::without_provenance_mut(start);
         // SAFETY: pages that are there already stay as they are; elsewhere the kernel makes what a touch would (madvise(2)).
         let _ = unsafe { libc::madvise(address, length, libc::MADV_POPULATE_WRITE) };

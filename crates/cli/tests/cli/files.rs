@@ -20,6 +20,7 @@ cases![
     writable,
     written_files_belong_to_the_starter,
     mapped_to_another_path,
+    in_place_of_what_the_domain_has,
     mounts_made_later_do_not_appear,
     below_private_tmp,
     in_place_of_private_tmp,
@@ -477,6 +478,28 @@ fn mapped_to_another_path(fixture: &Fixture) {
         .script(&["--read", r"a\:b:/c"], "cat /c")
         .run()
         .prints("colon");
+}
+
+/// What a domain has of its own at `/etc` is made beside mounts, by another process: nothing of it may land in a folder that is
+/// granted there, nor where that leads.
+fn in_place_of_what_the_domain_has(fixture: &Fixture) {
+    for folder in ["data", "elsewhere"] {
+        fixture.make_folder(folder);
+    }
+    let elsewhere = fixture.path("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, fixture.path("data/ssl")).unwrap();
+    for _ in 0..10 {
+        for flag in ["--write", "--read"] {
+            let call = fixture.script(&[flag, "data:/etc"], "ls /etc");
+            call.run().prints("ssl\n");
+        }
+        for host in ["/etc", "/etc/ssl"] {
+            let call = fixture.script(&["--read-if-there", host], "test -e /etc/hosts");
+            call.run().is_silent(0);
+        }
+    }
+    let left = |folder: &str| fs::read_dir(fixture.path(folder)).unwrap().count();
+    assert_eq!([left("data"), left("elsewhere")], [1, 0]);
 }
 
 fn below_private_tmp(fixture: &Fixture) {

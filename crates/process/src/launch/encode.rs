@@ -11,6 +11,7 @@ use crate::{
 use palisade_wall::Terminal;
 use rustix::termios::{SpecialCodeIndex, Termios};
 use std::{
+    collections::BTreeSet,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -129,30 +130,45 @@ impl<A: Fn(usize) -> Option<u32>> Steps<'_, A> {
         }
     }
 
-    /// Encodes all of it, with what the guest's process confines itself with where that process begins.
+    /// Encodes all of it, with what the guest's process confines itself with where that process begins. They divide it: init makes
+    /// root and folders, and after those the guest's process files and links in them and what lies in `/dev`, while init goes on
+    /// with mounts, as far as these have nothing to do with that.
     pub(super) fn encode_beside(&self, writer: &mut Writer, confinement: &[u8]) {
-        let divided = 0..divided(self.plan);
-        let rest = divided.end..self.plan.steps.len();
-        for index in divided.clone().filter(|index| !self.is_guests(*index)) {
+        let steps = &self.plan.steps;
+        let simple = 0..count_of_simple(steps);
+        let devices = steps[simple.end..].iter();
+        let devices = devices.take_while(|step| is_of_devices(step)).count();
+        let (guests, inits): (Vec<_>, Vec<_>) =
+            simple.clone().partition(|index| self.is_guests(*index));
+        let guests: Vec<_> = guests
+            .into_iter()
+            .chain(simple.end..simple.end + devices)
+            .collect();
+        let rest = simple.end + devices..steps.len();
+        for index in inits {
             self.encode_item(writer, index);
         }
         writer.append(confinement).u32(op::GUEST_BESIDE);
-        writer.within(|files| {
-            for index in divided.filter(|index| self.is_guests(*index)) {
-                self.encode_item(files, index);
+        writer.within(|part| {
+            for index in &guests {
+                self.encode_item(part, *index);
             }
         });
         writer.u32(op::ITEM).u32(rest.start as u32);
-        for index in rest {
-            if matches!(self.plan.steps[index], Step::LeaveHost { .. }) {
-                writer.u32(op::FILES_MADE);
+        let part = Part::of(guests.iter().map(|index| &steps[*index]));
+        let waits = steps[rest.clone()]
+            .iter()
+            .position(|step| part.precedes(step));
+        for (position, index) in rest.enumerate() {
+            if Some(position) == waits {
+                writer.u32(op::PART_MADE);
             }
             self.encode_one(writer, index);
         }
         self.encode_meeting_places(writer);
     }
 
-    /// Whether the guest's process does that one of the divided.
+    /// Whether the guest's process does that one of the simple.
     fn is_guests(&self, index: usize) -> bool {
         let step = &self.plan.steps[index];
         matches!(step, Step::MakeSymlink { .. } | Step::WriteFile { .. }) && !self.plan.keeps(step)
@@ -163,7 +179,7 @@ impl<A: Fn(usize) -> Option<u32>> Steps<'_, A> {
         self.encode_one(writer, index);
     }
 
-    fn encode_one(&self, writer: &mut Writer, index: usize) {
+    pub(super) fn encode_one(&self, writer: &mut Writer, index: usize) {
         let step = &self.plan.steps[index];
         if matches!(step, Step::LeaveHost { .. }) {
             if let Some(reopened) = self.reopened {
@@ -185,10 +201,9 @@ impl<A: Fn(usize) -> Option<u32>> Steps<'_, A> {
     }
 }
 
-/// How many of the first steps init and the guest's process divide: init makes root and folders, and after those the guest's
-/// process files and links in them, while init goes on with mounts. Nothing else is among them.
-fn divided(plan: &Plan) -> usize {
-    let is_simple = |step: &Step| {
+/// How many of the first steps make root, folders, files and links, up to the last of those that nothing is mounted on.
+fn count_of_simple(steps: &[Step]) -> usize {
+    let is_simple = |step: &&Step| {
         matches!(
             step,
             Step::MakeRoot { .. }
@@ -203,9 +218,64 @@ fn divided(plan: &Plan) -> usize {
         Step::WriteFile { content, .. } => !content.is_empty(),
         _ => false,
     };
-    let simple = plan.steps.iter().take_while(|step| is_simple(step)).count();
-    let last = plan.steps[..simple].iter().rposition(is_last);
+    let simple = steps.iter().take_while(is_simple).count();
+    let last = steps[..simple].iter().rposition(is_last);
     last.map_or(simple.min(1), |last| last + 1)
+}
+
+/// Whether it makes something in `/dev` for which nobody else has to do anything.
+fn is_of_devices(step: &Step) -> bool {
+    let is_made_by_domain = !matches!(step, Step::Mount { owner: Some(_), .. });
+    let in_dev = |path: &Path| path != Path::new("/dev") && path.starts_with("/dev");
+    is_made_by_domain && place_of(step).is_some_and(in_dev)
+}
+
+/// Where a step makes or mounts something that is seen there and nowhere else; `None` of all others.
+fn place_of(step: &Step) -> Option<&Path> {
+    match step {
+        Step::MakeFolder { path, .. }
+        | Step::MakeSymlink { path, .. }
+        | Step::WriteFile { path, .. } => Some(path),
+        Step::Mount { target, .. } | Step::Remount { target, .. } | Step::MountProc { target } => {
+            Some(target)
+        }
+        _ => None,
+    }
+}
+
+/// What the guest's process makes of the root.
+struct Part<'a> {
+    /// By the letter: a path's own order looks at each of its components.
+    made: BTreeSet<&'a OsStr>,
+    /// The folders that lead there.
+    above: BTreeSet<&'a OsStr>,
+}
+
+impl<'a> Part<'a> {
+    fn of(steps: impl Iterator<Item = &'a Step>) -> Self {
+        let mut part = Self {
+            made: BTreeSet::new(),
+            above: BTreeSet::new(),
+        };
+        for place in steps.filter_map(place_of) {
+            part.made.insert(place.as_os_str());
+            let above = place.ancestors().skip(1).map(Path::as_os_str);
+            // What leads to a folder that was there is there, too.
+            above.take_while(|folder| part.above.insert(folder)).count();
+        }
+        part
+    }
+
+    /// Whether it must be there before this is done: what is mounted over it, on it or in it, and all that is no more than a place
+    /// of its own.
+    fn precedes(&self, step: &Step) -> bool {
+        let is_touched = |place: &Path| {
+            let mut leads_to_it = place.ancestors().map(Path::as_os_str);
+            self.above.contains(place.as_os_str())
+                || leads_to_it.any(|folder| self.made.contains(folder))
+        };
+        place_of(step).is_none_or(is_touched)
+    }
 }
 
 fn write_reopened(writer: &mut Writer, reopened: &Reopened) {

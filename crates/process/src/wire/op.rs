@@ -90,11 +90,11 @@ pub const NAMESPACES: u32 = 36;
 pub const PAIR: u32 = 32;
 /// Make the guest's process now, which confines itself while what follows is carried out, and executes after that. Before it
 /// stands what it confines itself with, which names no path; Landlock rules that do come later, and it goes behind them last, which
-/// its filter lets anybody do. What it makes of the root before it confines itself: `FILE` and `SYMLINK`, each behind its `ITEM`,
-/// as a string.
+/// its filter lets anybody do. What it makes of the root before it confines itself, as a string: `MAKE_DIR`, `SYMLINK`, `FILE`, `BIND`
+/// and `REMOUNT`, each behind its `ITEM`.
 pub const GUEST_BESIDE: u32 = 40;
-/// Wait until that process has made those. Not a step of the plan: it does not count as an item.
-pub const FILES_MADE: u32 = 42;
+/// Wait until that process has made its part of the root. Not a step of the plan: it does not count as an item.
+pub const PART_MADE: u32 = 42;
 /// Which step of the plan the next instruction is: not the one behind the last one.
 pub const ITEM: u32 = 43;
 /// Nobody has anything to do before the guest's end: [`super::INIT_STARTED`] comes with what is told next, if it comes with no

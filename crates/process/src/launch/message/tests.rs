@@ -1,10 +1,13 @@
 use super::*;
 use crate::{
-    host::table::{HOME, Table},
+    host::{
+        Identity,
+        table::{HOME, Table},
+    },
     launch::streams::Ready,
     machine::{Machine, Tier},
     plan::{Options, StreamFiles, make_plan},
-    steps::Step,
+    steps::{Attributes, Step},
     wire::op,
 };
 use palisade_network::Pins;
@@ -117,56 +120,178 @@ fn item(message: &[u8], index: usize, op: u32) -> Option<usize> {
     place(message, &words.map(u32::to_ne_bytes).concat())
 }
 
-/// The guest's process makes files and links once root and folders are there, and is waited for before the root is left.
-#[test]
-fn who_confines_itself_beside_makes_files_and_links_and_nothing_else() {
-    let folder = |path: &str| Step::MakeFolder {
+fn folder(path: &str) -> Step {
+    Step::MakeFolder {
         path: path.into(),
         mode: 0o755,
-    };
-    let file = |path: &str, content: &str| Step::WriteFile {
+    }
+}
+
+fn file(path: &str, content: &str) -> Step {
+    Step::WriteFile {
         path: path.into(),
         mode: 0o444,
         content: content.as_bytes().into(),
-    };
-    let link = Step::MakeSymlink {
-        path: "/etc/link".into(),
-        target: "file".into(),
-    };
+    }
+}
+
+fn link(path: &str) -> Step {
+    Step::MakeSymlink {
+        path: path.into(),
+        target: "elsewhere".into(),
+    }
+}
+
+fn mount(path: &str) -> Step {
+    Step::Mount {
+        source: path.into(),
+        identity: Identity::default(),
+        owner: None,
+        open_to_all: true,
+        attributes: Attributes::RDONLY,
+        is_own_place: true,
+        target: path.into(),
+    }
+}
+
+/// The order of what is made beside: by init before, by the guest's process, by init meanwhile and after.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum By {
+    InitBefore,
+    Guest,
+    InitMeanwhile,
+    InitAfter,
+}
+
+/// By whom each of these steps is made, behind a root.
+fn makers(steps: impl IntoIterator<Item = Step>) -> Vec<By> {
     let mut plan = plan(Vec::new());
-    let root = plan.steps[0].clone();
-    let leave = Step::LeaveHost { root: None };
-    let simple = [
-        folder("/etc"),
+    plan.steps.truncate(1);
+    plan.steps.extend(steps);
+    let mut writer = Writer::default();
+    Steps::of(&plan).encode_beside(&mut writer, FILTER);
+    let message = writer.finish();
+    let confined = place(&message, FILTER).unwrap() + FILTER.len();
+    let word = |at: usize| u32::from_ne_bytes(message[at..at + 4].try_into().unwrap());
+    assert_eq!(word(confined), op::GUEST_BESIDE);
+    let parts_end = confined + 8 + word(confined + 4) as usize;
+    let rest = parts_end + 1;
+    assert_eq!(word(rest), op::ITEM);
+    let made = place(&message[rest..], &op::PART_MADE.to_ne_bytes()).map(|at| rest + at);
+    let by = |index: usize| {
+        let mut step = Writer::default();
+        Steps::of(&plan).encode_one(&mut step, index);
+        let at = place(&message, &step.finish()).expect("it is made");
+        match at {
+            at if at < confined => By::InitBefore,
+            at if at < parts_end => By::Guest,
+            at if made.is_none_or(|made| at < made) => By::InitMeanwhile,
+            _ => By::InitAfter,
+        }
+    };
+    let is_numbered = |index: usize| {
+        let words = [op::ITEM, index as u32].map(u32::to_ne_bytes).concat();
+        contains(&message[..parts_end], &words)
+    };
+    let (before, after): (Vec<_>, Vec<_>) = (1..plan.steps.len())
+        .map(|index| (by(index), index))
+        .partition(|(by, _)| *by <= By::Guest);
+    assert!(before.iter().all(|(_, index)| is_numbered(*index)));
+    let first = after.first().map(|(_, index)| *index as u32);
+    assert!(first.is_none_or(|first| word(rest + 4) == first));
+    (1..plan.steps.len()).map(by).collect()
+}
+
+/// The guest's process makes files, links and devices once root and folders are there, and is waited for before the root is left.
+#[test]
+fn who_confines_itself_beside_makes_files_links_and_devices() {
+    use By::{Guest, InitAfter, InitBefore, InitMeanwhile};
+    let steps = [
+        (folder("/dev"), InitBefore),
+        (file("/etc/file", "text"), Guest),
+        (folder("/etc/ssl"), InitBefore),
+        (link("/etc/ssl/link"), Guest),
+        (file("/dev/null", ""), Guest),
+        (mount("/dev/null"), Guest),
+        (folder("/dev/shm"), Guest),
+        (folder("/usr"), InitMeanwhile),
+        (mount("/usr"), InitMeanwhile),
+        (Step::LeaveHost { root: None }, InitAfter),
+        (Step::NameHost { name: "x".into() }, InitAfter),
+    ];
+    let (steps, expected): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
+    assert_eq!(makers(steps), expected);
+}
+
+/// A folder of the host's that is mounted over one of the domain's own hides what the domain has there: nothing is made in it.
+#[test]
+fn nothing_is_mounted_over_a_folder_before_all_in_it_is_made() {
+    let made = [
         file("/etc/file", "text"),
         folder("/etc/ssl"),
+        link("/etc/ssl/link"),
     ];
-    let later = [link, folder("/dev"), file("/dev/null", "")];
-    let proc = Step::MountProc {
-        target: "/proc".into(),
+    for (later, by) in [
+        ("/etc", By::InitAfter),
+        ("/etc/ssl", By::InitAfter),
+        ("/etc/ssl/link", By::InitAfter),
+        ("/etc/file/below", By::InitAfter),
+        ("/", By::InitAfter),
+        ("/etc/ssl/certs", By::InitMeanwhile),
+        ("/etcetera", By::InitMeanwhile),
+        ("/usr", By::InitMeanwhile),
+    ] {
+        let steps = made.iter().cloned().chain([mount(later)]);
+        assert_eq!(makers(steps).last(), Some(&by), "{later}");
+    }
+}
+
+/// What lies over something, or holds it, comes after it: by whomever that is made.
+#[test]
+fn whatever_may_lie_over_devices_waits_for_them() {
+    let cover = Step::Cover {
+        target: "/usr/x".into(),
+        folder: false,
     };
-    let all = [root].into_iter().chain(simple).chain(later);
-    plan.steps = all.chain([proc, leave]).collect();
-    let (message, _) = message(&plan, &Prelude::default(), 0);
-    let beside = op::GUEST_BESIDE.to_ne_bytes();
-    let filter = place(&message, FILTER).unwrap();
-    let beside = filter + place(&message[filter..], &beside).unwrap();
-    let made = beside + place(&message[beside..], &op::FILES_MADE.to_ne_bytes()).unwrap();
-    let inits = [(0, op::ROOT), (1, op::MAKE_DIR), (3, op::MAKE_DIR)];
-    assert!(
-        inits
-            .iter()
-            .all(|(index, op)| item(&message, *index, *op) < Some(filter))
-    );
-    let guests = [(2, op::FILE), (4, op::SYMLINK)].map(|(index, op)| item(&message, index, op));
-    let [first, last] = guests.map(|place| place.expect("the guest's process makes it"));
-    assert!(beside < first && first < last && last < made);
-    let goes_on = item(&message, 5, op::MAKE_DIR).expect("init goes on");
-    assert!(last < goes_on && goes_on < made);
-    let mounted_on = place(&message, b"/dev/null\0").unwrap();
-    assert!(goes_on < mounted_on && mounted_on < made);
-    let left = [op::FILES_MADE, op::PIVOT].map(u32::to_ne_bytes).concat();
-    assert!(contains(&message, &left));
+    let whole = Step::Remount {
+        target: "/".into(),
+        set: Attributes::RDONLY,
+        clear: Attributes::NONE,
+    };
+    let terminals = Step::MountTerminals {
+        target: "/dev/pts".into(),
+    };
+    for later in [cover, whole, terminals, mount("/dev"), mount("/dev/null")] {
+        let steps = [
+            link("/etc/link"),
+            mount("/dev/null"),
+            mount("/usr"),
+            later.clone(),
+        ];
+        assert_eq!(
+            makers(steps),
+            [By::Guest, By::Guest, By::InitMeanwhile, By::InitAfter],
+            "{later}"
+        );
+    }
+}
+
+/// An id-mapped mount comes with the message, and is init's.
+#[test]
+fn mounts_of_the_host_s_root_are_init_s() {
+    let mut own = mount("/dev/mine");
+    if let Step::Mount { owner, .. } = &mut own {
+        *owner = Some((1000, 1000));
+    }
+    let steps = [
+        link("/etc/link"),
+        mount("/dev/null"),
+        own,
+        mount("/dev/zero"),
+    ];
+    let [link, null, own, zero] = makers(steps).try_into().unwrap();
+    assert_eq!([link, null], [By::Guest, By::Guest]);
+    assert_eq!([own, zero], [By::InitMeanwhile, By::InitMeanwhile]);
 }
 
 /// The supervisor writes it anew while the guest runs: init holds it.
@@ -180,15 +305,12 @@ fn a_file_that_is_kept_is_init_s_to_make() {
         withheld: Vec::new(),
         ttl_s: 60,
     });
-    let hosts = Step::WriteFile {
-        path: "/etc/hosts".into(),
-        mode: 0o444,
-        content: b"127.0.0.1 localhost\n".as_slice().into(),
-    };
+    let hosts = file("/etc/hosts", "127.0.0.1 localhost\n");
     let index = 1;
     plan.steps.insert(index, hosts);
     let (message, _) = message(&plan, &Prelude::default(), 0);
-    assert!(item(&message, index, op::KEPT_FILE) < place(&message, FILTER));
+    let made = item(&message, index, op::KEPT_FILE).expect("it is kept");
+    assert!(made < place(&message, FILTER).unwrap());
 }
 
 /// Rules that name paths of the root, or that a stream is under, cannot be made before it.

@@ -9,6 +9,7 @@ mod hide;
 pub(crate) mod launch;
 mod meeting_places;
 mod observe;
+mod part;
 mod perform;
 mod reap;
 pub(crate) mod root;

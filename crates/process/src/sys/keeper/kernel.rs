@@ -26,6 +26,7 @@ impl Errno {
     pub(crate) const PIPE: Self = Self(32);
     pub(crate) const BUSY: Self = Self(16);
     pub(crate) const NOTDIR: Self = Self(20);
+    pub(crate) const XDEV: Self = Self(18);
     pub(crate) const INVAL: Self = Self(22);
     pub(crate) const NOSYS: Self = Self(38);
     pub(crate) const LOOP: Self = Self(40);
@@ -110,6 +111,13 @@ impl<'a> CStr<'a> {
         self.0.split(separators).filter(|name| !name.is_empty())
     }
 
+    /// What stands before the last slash, and the name behind it.
+    pub(crate) fn last_name(self) -> Option<(&'a [u8], Self)> {
+        let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
+        let name = Self(&self.0[slash + 1..]);
+        (!name.is_empty()).then_some((&self.0[..slash], name))
+    }
+
     pub(crate) fn without_leading_slash(self) -> Self {
         match self.0 {
             [b'/', rest @ ..] => Self(rest),
@@ -145,7 +153,8 @@ mod wait;
 #[cfg(container)]
 pub(crate) use container::*;
 pub(crate) use {
-    birth::*, file::*, filter::*, memory::*, mount::*, process::*, processors::*, socket::*, wait::*,
+    birth::*, file::*, filter::*, memory::*, mount::*, process::*, processors::*, socket::*,
+    wait::*,
 };
 
 pub(crate) fn exit(code: i32) -> ! {

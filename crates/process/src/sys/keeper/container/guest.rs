@@ -32,10 +32,16 @@ pub(super) fn start(setup: &mut Setup) -> Result<i32, Failure> {
         failure: None,
     };
     let mut given_up = Ok(());
-    let spawned = kernel::spawn_beside(stack, (become_guest, &mut birth), false, &Progress::new(), |_| {
-        given_up = confine::give_up(own_filter);
-        may_go.tell(given_up.is_ok());
-    });
+    let spawned = kernel::spawn_beside(
+        stack,
+        (become_guest, &mut birth),
+        false,
+        &Progress::new(),
+        |_| {
+            given_up = confine::give_up(own_filter);
+            may_go.tell(given_up.is_ok());
+        },
+    );
     // Its program has a stack of its own.
     kernel::release(stack);
     let pid = spawned.during(Step::Spawn, 11)?;

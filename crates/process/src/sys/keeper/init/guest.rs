@@ -6,7 +6,7 @@ use super::{
     exec, guard,
     launch::{self, Program, Setup},
     meeting_places::MeetingPlaces,
-    root, tell_ready, terminal,
+    part, tell_ready, terminal,
 };
 use crate::{
     During, Failure, kernel,
@@ -93,7 +93,7 @@ pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
 /// What the guest's process works on that confines itself while init builds the root.
 struct BirthBeside<'a> {
     /// What it makes of the root, and the root.
-    files: (Reader, Fd),
+    part: (Reader, Fd),
     progress: &'a Progress,
     confinement: Confinement,
     may_go: &'a MayGo,
@@ -103,21 +103,21 @@ struct BirthBeside<'a> {
     failure: Option<Failure>,
 }
 
-/// Makes the guest's process, and carries out what is left of the message while that makes the root's files and confines itself:
-/// its filter alone takes the kernel as long as a dozen mounts. The process shares init's descriptors meanwhile, its root and its
+/// Makes the guest's process, and carries out what is left of the message while that makes its part of the root and confines
+/// itself: its filter alone takes the kernel as long as a dozen mounts. The process shares init's descriptors meanwhile, its root and its
 /// mounts; nobody but palisade's own program runs in it before `rest` is done. Then it executes; gives its pid inside.
 ///
 /// `setup` holds all that confines it but Landlock rules, where those name paths of the new root's.
 pub(crate) fn start_beside(
     setup: &mut Setup,
-    files: (Reader, Fd),
+    part: (Reader, Fd),
     rest: impl FnOnce(&mut Setup, &Progress) -> Result<(), Failure>,
 ) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
     let (may_go, place) = (MayGo::new(), AtomicPtr::new(ptr::null_mut()));
     let progress = Progress::new();
     let mut birth = BirthBeside {
-        files,
+        part,
         progress: &progress,
         confinement: Confinement::of(setup),
         may_go: &may_go,
@@ -128,13 +128,17 @@ pub(crate) fn start_beside(
     let mut outcome = Ok(());
     // Where its processors are limited, it does that itself.
     let is_put_elsewhere = setup.affinity.is_none();
-    let child = (become_guest_beside as extern "C" fn(&mut _) -> !, &mut birth);
+    let child = (
+        become_guest_beside as extern "C" fn(&mut _) -> !,
+        &mut birth,
+    );
     let spawned = kernel::spawn_beside(stack, child, true, &progress, |pid| {
-        if is_put_elsewhere {
-            // Here it only takes turns with this process.
-            let _ = kernel::put_elsewhere(pid);
-        }
-        outcome = rest(setup, &progress);
+        // Here it would only take turns with this process.
+        let is_put = match is_put_elsewhere {
+            true => kernel::put_elsewhere(pid).during(Step::Affinity, 1),
+            false => Ok(()),
+        };
+        outcome = is_put.and_then(|()| rest(setup, &progress));
         place.store(setup, Ordering::Release);
         may_go.tell(outcome.is_ok());
     });
@@ -155,8 +159,8 @@ extern "C" fn become_guest_beside(birth: &mut BirthBeside) -> ! {
 
 fn prepare_beside(birth: &mut BirthBeside) -> Result<(), Failure> {
     kernel::set_own_group().during(Step::NewSession, 0)?;
-    let (files, root) = birth.files;
-    root::make_files(files, root)?;
+    let (instructions, root) = birth.part;
+    part::make(instructions, root)?;
     birth.progress.tell_made();
     birth.listener = birth.confinement.apply()?;
     if !birth.may_go.wait() {

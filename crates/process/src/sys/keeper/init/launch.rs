@@ -3,7 +3,8 @@
 use super::{
     confine, guard, guest, hide,
     meeting_places::{self, MeetingPlaces},
-    root, streams, terminal,
+    root::{self, InRoot},
+    streams, terminal,
 };
 use crate::{
     During, Failure, kernel,
@@ -311,7 +312,7 @@ pub(crate) fn perform(reader: Reader, setup: &mut Setup) -> Result<(), Failure> 
     perform_beside(reader, setup, None)
 }
 
-/// The same beside a process that makes files of the root.
+/// The same beside a process that makes a part of the root.
 fn perform_beside(
     mut reader: Reader,
     setup: &mut Setup,
@@ -325,18 +326,21 @@ fn perform_beside(
         match operation {
             op::ITEM => setup.items = reader.u32().during(Step::DecodeLaunch, item)?,
             op::GUEST_BESIDE => {
-                let files = reader.bytes().during(Step::DecodeLaunch, item)?;
-                let files = (Reader::new(files), root::root_of(setup, item)?);
-                let pid = guest::start_beside(setup, files, |setup, helper| {
+                let part = reader.bytes().during(Step::DecodeLaunch, item)?;
+                let part = (Reader::new(part), root::root_of(setup, item)?);
+                let pid = guest::start_beside(setup, part, |setup, helper| {
                     perform_beside(reader, setup, Some(helper))
                 })?;
                 setup.guest = Some(pid);
                 return Ok(());
             }
-            op::FILES_MADE => {
-                // Why they are not is told by who makes them.
+            op::PART_MADE => {
+                // Why it is not is told by who makes it, who may have been killed.
                 let is_made = helper.is_none_or(Progress::wait_until_made);
-                is_made.then_some(()).ok_or(Errno::CHILD).during(Step::WriteFile, item)?;
+                is_made
+                    .then_some(())
+                    .ok_or(Errno::CHILD)
+                    .during(Step::CloneGuest, 5)?;
             }
             _ => {
                 setup.items += u32::from(operation != op::REOPEN && operation != op::NAMESPACES);
@@ -355,9 +359,9 @@ fn perform_one(
 ) -> Result<(), Failure> {
     match operation {
         op::ROOT => root::make(reader, setup, item),
-        op::MAKE_DIR => root::make_dir(reader, setup, item),
-        op::SYMLINK => root::symlink(reader, root::root_of(setup, item)?, item),
-        op::FILE => root::write_file(reader, root::root_of(setup, item)?, item).map(drop),
+        op::MAKE_DIR => root::make_dir(reader, &mut InRoot::of(setup, item)?, item),
+        op::SYMLINK => root::symlink(reader, &mut InRoot::of(setup, item)?, item),
+        op::FILE => root::write_file(reader, &mut InRoot::of(setup, item)?, item).map(drop),
         op::KEPT_FILE => root::keep_file(reader, setup, item),
         op::BIND => root::bind(reader, setup, item),
         op::ATTACH => root::attach(reader, setup, item),

@@ -6,12 +6,7 @@
 //! inside the new root, also without links.
 
 use super::launch::Setup;
-use crate::{
-    During, Failure, kernel,
-    message::Reader,
-    text::Text,
-    wire::{Step, op},
-};
+use crate::{During, Failure, kernel, message::Reader, text::Text, wire::Step};
 use kernel::{CStr, Errno, Fd, MountAttr, c};
 
 pub(crate) const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
@@ -83,29 +78,63 @@ fn make_tmpfs(size_kib: u64, inodes: u64) -> kernel::Result<Fd> {
     mount
 }
 
-pub(crate) fn make_dir(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
-    let path = reader.text().during(Step::DecodeLaunch, item)?;
-    let mode = reader.u32().during(Step::DecodeLaunch, item)?;
-    kernel::make_dir(root_of(setup, item)?, relative(path), mode).during(Step::MakeDir, item)
+/// A name in an open folder.
+pub(crate) type Place = (Fd, CStr<'static>);
+
+/// Where something is made, by its path.
+pub(crate) trait Places {
+    fn find(&mut self, path: CStr<'static>) -> kernel::Result<Place>;
 }
 
-pub(crate) fn symlink(reader: &mut Reader, root: Fd, item: u32) -> Result<(), Failure> {
+/// The root, in which init makes what it makes by its path.
+pub(crate) struct InRoot(Fd);
+
+impl InRoot {
+    pub(crate) fn of(setup: &Setup, item: u32) -> Result<Self, Failure> {
+        root_of(setup, item).map(Self)
+    }
+}
+
+impl Places for InRoot {
+    fn find(&mut self, path: CStr<'static>) -> kernel::Result<Place> {
+        Ok((self.0, relative(path)))
+    }
+}
+
+pub(crate) fn make_dir(
+    reader: &mut Reader,
+    places: &mut impl Places,
+    item: u32,
+) -> Result<(), Failure> {
+    let path = reader.text().during(Step::DecodeLaunch, item)?;
+    let mode = reader.u32().during(Step::DecodeLaunch, item)?;
+    let (folder, name) = places.find(path).during(Step::OpenTarget, item)?;
+    kernel::make_dir(folder, name, mode).during(Step::MakeDir, item)
+}
+
+pub(crate) fn symlink(
+    reader: &mut Reader,
+    places: &mut impl Places,
+    item: u32,
+) -> Result<(), Failure> {
     let path = reader.text().during(Step::DecodeLaunch, item)?;
     let target = reader.text().during(Step::DecodeLaunch, item)?;
-    kernel::symlink(target, root, relative(path)).during(Step::Symlink, item)
+    let (folder, name) = places.find(path).during(Step::OpenTarget, item)?;
+    kernel::symlink(target, folder, name).during(Step::Symlink, item)
 }
 
 /// Makes a file; gives its path.
 pub(crate) fn write_file(
     reader: &mut Reader,
-    root: Fd,
+    places: &mut impl Places,
     item: u32,
 ) -> Result<CStr<'static>, Failure> {
     let path = reader.text().during(Step::DecodeLaunch, item)?;
     let mode = reader.u32().during(Step::DecodeLaunch, item)?;
     let mut content = reader.bytes().during(Step::DecodeLaunch, item)?;
     let flags = kernel::O_WRONLY | kernel::O_CREAT | kernel::O_EXCL | kernel::O_NOFOLLOW;
-    let fd = kernel::open(root, relative(path), flags, mode).during(Step::WriteFile, item)?;
+    let (folder, name) = places.find(path).during(Step::OpenTarget, item)?;
+    let fd = kernel::open(folder, name, flags, mode).during(Step::WriteFile, item)?;
     while !content.is_empty() {
         let written = kernel::write(fd, content).during(Step::WriteFile, item)?;
         content = &content[written..];
@@ -114,26 +143,11 @@ pub(crate) fn write_file(
     Ok(path)
 }
 
-/// Makes the files and links that a message names, in folders that are there ([`op::GUEST_BESIDE`]).
-pub(crate) fn make_files(mut reader: Reader, root: Fd) -> Result<(), Failure> {
-    let mut item = 0;
-    while !reader.is_empty() {
-        match reader.u32().during(Step::DecodeLaunch, item)? {
-            op::ITEM => item = reader.u32().during(Step::DecodeLaunch, item)?,
-            op::SYMLINK => symlink(&mut reader, root, item)?,
-            op::FILE => drop(write_file(&mut reader, root, item)?),
-            _ => return Err(Errno::NOSYS).during(Step::DecodeLaunch, item),
-        }
-    }
-    Ok(())
-}
-
 /// Makes a file and opens it again through a mount of its own: the root's mount becomes read-only,
 /// which the kernel refuses while anything on that mount is open for writing.
 pub(crate) fn keep_file(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
-    let root = root_of(setup, item)?;
-    let path = write_file(reader, root, item)?;
-    let root = kernel::open_tree(root, 0).during(Step::CloneMount, item)?;
+    let path = write_file(reader, &mut InRoot::of(setup, item)?, item)?;
+    let root = kernel::open_tree(root_of(setup, item)?, 0).during(Step::CloneMount, item)?;
     let flags = kernel::O_WRONLY | kernel::O_NOFOLLOW;
     let opened = kernel::open(root, relative(path), flags, 0).during(Step::WriteFile, item);
     kernel::close(root);
@@ -147,34 +161,53 @@ fn relative(path: CStr) -> CStr {
 }
 
 pub(crate) fn bind(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
-    let source = reader.text().during(Step::DecodeLaunch, item)?;
-    let device = (
-        reader.u32().during(Step::DecodeLaunch, item)?,
-        reader.u32().during(Step::DecodeLaunch, item)?,
-    );
-    let inode = reader.u64().during(Step::DecodeLaunch, item)?;
-    let attributes = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
-    let is_own_place = reader.u32().during(Step::DecodeLaunch, item)? != 0;
-    let target = reader.text().during(Step::DecodeLaunch, item)?;
-    let file = kernel::open_resolved(kernel::AT_FDCWD, source, kernel::O_PATH, RESOLVE_HOST)
-        .during(Step::OpenSource, item)?;
-    if !is_file(file, device, inode).during(Step::OpenSource, item)? {
-        return Err(Errno::ACCESS).during(Step::SourceChanged, item);
-    }
-    let mount = clone_mount(file, (attributes, 0), item)?;
-    kernel::close(file);
-    if is_own_place {
-        kernel::move_mount_below(mount, root_of(setup, item)?, relative(target))
-            .during(Step::AttachMount, item)?;
+    let source = Source::clone(reader, item)?;
+    if source.is_own_place {
+        let (folder, name) = (root_of(setup, item)?, relative(source.target));
+        kernel::move_mount_below(source.mount, folder, name).during(Step::AttachMount, item)?;
     } else {
-        put(setup, mount, target, item)?;
+        put(setup, source.mount, source.target, item)?;
     }
-    kernel::close(mount);
+    kernel::close(source.mount);
     Ok(())
 }
 
+/// A mount of something of the host's, and where it goes.
+pub(crate) struct Source {
+    pub(crate) mount: Fd,
+    /// All that leads there is the domain's own, and no link.
+    is_own_place: bool,
+    pub(crate) target: CStr<'static>,
+}
+
+impl Source {
+    pub(crate) fn clone(reader: &mut Reader, item: u32) -> Result<Self, Failure> {
+        let source = reader.text().during(Step::DecodeLaunch, item)?;
+        let device = (
+            reader.u32().during(Step::DecodeLaunch, item)?,
+            reader.u32().during(Step::DecodeLaunch, item)?,
+        );
+        let inode = reader.u64().during(Step::DecodeLaunch, item)?;
+        let attributes = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+        let is_own_place = reader.u32().during(Step::DecodeLaunch, item)? != 0;
+        let target = reader.text().during(Step::DecodeLaunch, item)?;
+        let file = kernel::open_resolved(kernel::AT_FDCWD, source, kernel::O_PATH, RESOLVE_HOST)
+            .during(Step::OpenSource, item)?;
+        if !is_file(file, device, inode).during(Step::OpenSource, item)? {
+            return Err(Errno::ACCESS).during(Step::SourceChanged, item);
+        }
+        let mount = clone_mount(file, (attributes, 0), item)?;
+        kernel::close(file);
+        Ok(Self {
+            mount,
+            is_own_place,
+            target,
+        })
+    }
+}
+
 /// A mount of its own of an open file or folder, with these attributes set and those cleared.
-fn clone_mount(file: Fd, (set, clear): (u64, u64), item: u32) -> Result<Fd, Failure> {
+pub(crate) fn clone_mount(file: Fd, (set, clear): (u64, u64), item: u32) -> Result<Fd, Failure> {
     let wanted = MountAttr {
         attr_set: set,
         attr_clr: clear,

@@ -134,7 +134,7 @@ impl Progress {
         change(&self.0, Self::MADE);
     }
 
-    /// Waits for that; `false` if the child has gone before.
+    /// Waits for that; `false` if the child has gone, be it after.
     pub(crate) fn wait_until_made(&self) -> bool {
         wait_for_change(&self.0, Self::BEGUN) == Self::MADE
     }

@@ -126,22 +126,12 @@ pub(crate) fn open_resolved(at: Fd, path: CStr, flags: u32, resolve: u64) -> Res
 /// An absolute path in which no part is a symlink, for who cannot call `openat2`: inside another domain where modes
 /// are guarded the filter around refuses it (`ENOSYS`). Each folder is opened by name in the one before.
 fn open_without_links(path: CStr) -> Result<Fd> {
-    const NAME_BYTES: usize = 256;
     const S_IFMT: u16 = 0o170_000;
     const S_IFLNK: u16 = 0o120_000;
-    let each = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    let each = O_PATH | O_NOFOLLOW;
     let mut found = open(AT_FDCWD, c!("/"), each | O_DIRECTORY, 0)?;
     for name in path.names() {
-        let mut text = [0; NAME_BYTES];
-        let opened = match text.get_mut(..name.len() + 1) {
-            Some([place @ .., _]) if name != b".." => {
-                place.copy_from_slice(name);
-                CStr::new(&text[..=name.len()])
-                    .ok_or(Errno::INVAL)
-                    .and_then(|name| open(found, name, each, 0))
-            }
-            _ => Err(Errno::INVAL),
-        };
+        let opened = open_name(found, name, each);
         close(found);
         found = opened?;
         if statx_fd(found)?.mode & S_IFMT == S_IFLNK {
@@ -150,6 +140,40 @@ fn open_without_links(path: CStr) -> Result<Fd> {
         }
     }
     Ok(found)
+}
+
+/// A folder below one that is open, by these names, of which there is one at least: each is a folder's in the one before, and
+/// none a symlink's.
+pub(crate) fn open_folder_below<'a>(
+    start: Fd,
+    names: impl Iterator<Item = &'a [u8]>,
+) -> Result<Fd> {
+    let mut found = start;
+    for name in names {
+        let opened = open_name(found, name, O_PATH | O_NOFOLLOW | O_DIRECTORY);
+        if found != start {
+            close(found);
+        }
+        found = opened?;
+    }
+    if found == start {
+        return Err(Errno::INVAL);
+    }
+    Ok(found)
+}
+
+/// What has this name in a folder.
+fn open_name(folder: Fd, name: &[u8], flags: u32) -> Result<Fd> {
+    const NAME_BYTES: usize = 256;
+    let mut text = [0; NAME_BYTES];
+    match text.get_mut(..name.len() + 1) {
+        Some([place @ .., _]) if name != b".." => {
+            place.copy_from_slice(name);
+            let name = CStr::new(&text[..=name.len()]).ok_or(Errno::INVAL)?;
+            open(folder, name, flags, 0)
+        }
+        _ => Err(Errno::INVAL),
+    }
 }
 
 /// The same by whichever call there is.

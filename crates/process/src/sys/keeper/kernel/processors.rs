@@ -17,8 +17,7 @@ impl Processors {
         let mut bits = [0; WORDS];
         let room = size_of_val(&bits);
         // SAFETY: the kernel writes as many bytes at most.
-        let bytes =
-            unsafe { call!(number::SCHED_GETAFFINITY, process, room, bits.as_mut_ptr()) }?;
+        let bytes = unsafe { call!(number::SCHED_GETAFFINITY, process, room, bits.as_mut_ptr()) }?;
         Ok(Self { bits, bytes })
     }
 
@@ -46,16 +45,20 @@ pub(crate) fn set_affinity(mask: &[u8]) -> Result<()> {
     unsafe { call!(number::SCHED_SETAFFINITY, 0, mask.len(), mask.as_ptr()).map(drop) }
 }
 
-/// Puts a child that has just begun on another processor than this one's, if there is any, and leaves it the choice that it had:
-/// where processors are virtual, the kernel puts nobody who was just begun on one that is idle (`vcpu_is_preempted`).
+/// Puts a child that has just begun on another processor than this one's, if there is any and it may be put there, and leaves it
+/// the choice that it had: of virtual processors the kernel takes one that is idle for one that does not run, and puts nobody there
+/// who was just begun (`vcpu_is_preempted`).
 ///
-/// Nobody else may change the child's meanwhile.
+/// Nobody else may change the child's meanwhile. A child that is not given its choice back must not go on.
 pub(crate) fn put_elsewhere(child: i32) -> Result<()> {
-    let own = Processors::of(0)?;
-    let Some(others) = own.others()? else {
+    let own = Processors::of(0);
+    let others = own.and_then(Processors::others);
+    let (Ok(own), Ok(Some(others))) = (own, others) else {
         return Ok(());
     };
-    others.give_to(child)?;
+    if others.give_to(child).is_err() {
+        return Ok(());
+    }
     // Asked for all, the kernel gives what control groups leave, and goes on doing so when they leave something else
     // (`user_cpus_ptr`); only less than that had been somebody's wish.
     let all = Processors {

@@ -1,0 +1,108 @@
+//! What the guest's process makes of the root, while init makes mounts ([`op::GUEST_BESIDE`]).
+//!
+//! Each thing is made by its name in a folder that is open, and in folders of the root's own `tmpfs` alone: whatever is mounted
+//! over one meanwhile, nothing is made in what lies there, which may be the host's.
+
+use super::root::{self, Place, Places, Source};
+use crate::{
+    During, Failure, kernel,
+    message::Reader,
+    wire::{Step, op},
+};
+use kernel::{CStr, Errno, Fd};
+
+/// Carries out these instructions.
+pub(crate) fn make(mut reader: Reader, root: Fd) -> Result<(), Failure> {
+    let mut folders = Folders::new(root).during(Step::MakeRoot, 0)?;
+    let mut item = 0;
+    while !reader.is_empty() {
+        match reader.u32().during(Step::DecodeLaunch, item)? {
+            op::ITEM => item = reader.u32().during(Step::DecodeLaunch, item)?,
+            op::MAKE_DIR => root::make_dir(&mut reader, &mut folders, item)?,
+            op::SYMLINK => root::symlink(&mut reader, &mut folders, item)?,
+            op::FILE => drop(root::write_file(&mut reader, &mut folders, item)?),
+            op::BIND => bind(&mut reader, &mut folders, item)?,
+            op::REMOUNT => remount(&mut reader, &mut folders, item)?,
+            _ => return Err(Errno::NOSYS).during(Step::DecodeLaunch, item),
+        }
+    }
+    folders.leave();
+    Ok(())
+}
+
+/// Folders of the root's own file system.
+struct Folders {
+    root: Fd,
+    device: (u32, u32),
+    /// The one that the last name was in, if it is not the root: most have the same.
+    last: Option<(&'static [u8], Fd)>,
+}
+
+impl Folders {
+    fn new(root: Fd) -> kernel::Result<Self> {
+        Ok(Self {
+            root,
+            device: device_of(root)?,
+            last: None,
+        })
+    }
+
+    /// The folder of this path, without a slash at its end.
+    fn open(&mut self, path: &'static [u8]) -> kernel::Result<Fd> {
+        if path.is_empty() {
+            return Ok(self.root);
+        }
+        if let Some((_, folder)) = self.last.filter(|(last, _)| *last == path) {
+            return Ok(folder);
+        }
+        self.leave();
+        let names = path.split(|byte| *byte == b'/');
+        let folder = kernel::open_folder_below(self.root, names.filter(|name| !name.is_empty()))?;
+        if device_of(folder) != Ok(self.device) {
+            kernel::close(folder);
+            return Err(Errno::XDEV);
+        }
+        self.last = Some((path, folder));
+        Ok(folder)
+    }
+
+    fn leave(&mut self) {
+        if let Some((_, folder)) = self.last.take() {
+            kernel::close(folder);
+        }
+    }
+}
+
+impl Places for Folders {
+    fn find(&mut self, path: CStr<'static>) -> kernel::Result<Place> {
+        let (folder, name) = path.last_name().ok_or(Errno::INVAL)?;
+        Ok((self.open(folder)?, name))
+    }
+}
+
+fn device_of(folder: Fd) -> kernel::Result<(u32, u32)> {
+    kernel::statx_fd(folder).map(|about| (about.device_major, about.device_minor))
+}
+
+fn bind(reader: &mut Reader, folders: &mut Folders, item: u32) -> Result<(), Failure> {
+    let source = Source::clone(reader, item)?;
+    let (folder, name) = folders.find(source.target).during(Step::OpenTarget, item)?;
+    kernel::move_mount_below(source.mount, folder, name).during(Step::AttachMount, item)?;
+    kernel::close(source.mount);
+    Ok(())
+}
+
+/// As [`root::remount`].
+fn remount(reader: &mut Reader, folders: &mut Folders, item: u32) -> Result<(), Failure> {
+    let set = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+    let clear = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    let (folder, name) = folders.find(target).during(Step::OpenTarget, item)?;
+    let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
+    let file = kernel::open(folder, name, flags, 0).during(Step::OpenTarget, item)?;
+    let mount = root::clone_mount(file, (set, clear), item)?;
+    kernel::move_mount(mount, file).during(Step::AttachMount, item)?;
+    kernel::close(mount);
+    kernel::close(file);
+    Ok(())
+}
