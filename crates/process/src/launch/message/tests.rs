@@ -261,7 +261,7 @@ fn whatever_may_lie_over_devices_waits_for_them() {
     let terminals = Step::MountTerminals {
         target: "/dev/pts".into(),
     };
-    for later in [cover, whole, terminals, mount("/dev"), mount("/dev/null")] {
+    for later in [cover, whole, terminals, mount("/dev"), mount("/dev/null/x")] {
         let steps = [
             link("/etc/link"),
             mount("/dev/null"),
