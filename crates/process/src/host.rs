@@ -12,11 +12,11 @@ pub(crate) use mounts::Mounts;
 use crate::kernel_file::{self, MOUNTINFO_BYTES};
 use palisade_network::{Resolve, SystemResolver};
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat},
+    fs::{AtFlags, FileType, Mode, OFlags, RawDir, RawDirEntry, Stat},
     io::Errno,
 };
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -258,22 +258,24 @@ impl Host for ThisHost {
     }
 
     fn list(&self, folder: &Path) -> rustix::io::Result<Vec<Entry>> {
-        let told = std::fs::read_dir(folder).and_then(|entries| {
-            let told = entries.map(|entry| {
-                let entry = entry?;
-                Ok(Entry {
-                    name: entry.file_name(),
-                    kind: match entry.file_type() {
-                        Ok(kind) if kind.is_symlink() => EntryKind::Link,
-                        Ok(kind) if kind.is_dir() => EntryKind::Folder,
-                        _ => EntryKind::File,
-                    },
-                })
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+        let mut entries = Vec::new();
+        each_entry(&folder, |entry| {
+            let kind = match entry.file_type() {
+                FileType::Unknown => kind_of_entry(&folder, entry.file_name()),
+                kind => kind,
+            };
+            entries.push(Entry {
+                name: OsStr::from_bytes(entry.file_name().to_bytes()).into(),
+                kind: match kind {
+                    FileType::Symlink => EntryKind::Link,
+                    FileType::Directory => EntryKind::Folder,
+                    _ => EntryKind::File,
+                },
             });
-            told.collect::<std::io::Result<Vec<_>>>()
-        });
-        let mut entries =
-            told.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            Ok(true)
+        })?;
         entries.sort_unstable();
         Ok(entries)
     }
@@ -296,11 +298,14 @@ impl Host for ThisHost {
     }
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
-        let stat = rustix::fs::stat(path).ok()?;
+        // A FIFO that lies there does not hold us up.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
         let is_file = kind_of(stat.st_mode) == Ok(Kind::File);
         let size_bytes = u64::try_from(stat.st_size).ok()?;
         (is_file && stat.st_mode & 0o4 != 0 && size_bytes <= most_bytes)
-            .then(|| kernel_file::read(path, size_bytes as usize).ok())?
+            .then(|| kernel_file::read_open(&file, size_bytes as usize).ok())?
     }
 
     fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {
@@ -321,7 +326,7 @@ pub(crate) fn folder_of(thread: u32) -> rustix::io::Result<PathBuf> {
 }
 
 /// Something that is open has a name in `/proc`, if only that of one deleted.
-fn name_of(file: &OwnedFd) -> rustix::io::Result<std::ffi::CString> {
+fn name_of(file: &OwnedFd) -> rustix::io::Result<CString> {
     rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()).map_err(
         |errno| match errno {
             Errno::NOENT => Errno::NOSYS,
@@ -337,16 +342,13 @@ const FOLDER: OFlags = OFlags::DIRECTORY
 
 /// By names in open folders: an ordinary user's start looks at hundreds of files.
 fn is_open_to_all(folder: &OwnedFd) -> rustix::io::Result<bool> {
-    let mut buffer = Vec::with_capacity(ENTRIES_BYTES);
-    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
+    each_entry(folder, |entry| {
         let name = entry.file_name();
-        if entry.file_type() == FileType::Symlink || [c".", c".."].contains(&name) {
-            continue;
+        if entry.file_type() == FileType::Symlink {
+            return Ok(true);
         }
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_open = match FileType::from_raw_mode(stat.st_mode) {
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => true,
             FileType::RegularFile => stat.st_mode & 0o4 == 0o4,
             FileType::Directory if stat.st_mode & 0o5 == 0o5 => {
@@ -354,18 +356,38 @@ fn is_open_to_all(folder: &OwnedFd) -> rustix::io::Result<bool> {
                 is_open_to_all(&below)?
             }
             _ => false,
-        };
-        if !is_open {
+        })
+    })
+}
+
+/// Asks about each entry of a folder, itself and its parent left out, until an answer is no; gives the last answer.
+fn each_entry(
+    folder: &OwnedFd,
+    mut ask: impl FnMut(&RawDirEntry<'_>) -> rustix::io::Result<bool>,
+) -> rustix::io::Result<bool> {
+    let mut buffer = Vec::with_capacity(ENTRIES_BYTES);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        if ![c".", c".."].contains(&entry.file_name()) && !ask(&entry)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
+/// Of an entry in a file system that does not say it with the name; unknown of one that has gone since.
+fn kind_of_entry(folder: &OwnedFd, name: &CStr) -> FileType {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or(FileType::Unknown, |stat| {
+        FileType::from_raw_mode(stat.st_mode)
+    })
+}
+
 /// What is asked for of a folder's entries at once.
 const ENTRIES_BYTES: usize = 16 << 10;
 
-fn path_from(text: &std::ffi::CStr) -> PathBuf {
+fn path_from(text: &CStr) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(text.to_bytes()))
 }
 
