@@ -226,6 +226,22 @@ fn guests_share_no_null() {
     assert_eq!(guest.run().unwrap().exit, Exit::Code(0));
 }
 
+/// A host's paths come from anywhere.
+#[test]
+fn a_path_may_end_with_a_slash() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "there").unwrap();
+    for guest in ["/dev/shm/given/", "/given/"] {
+        let see = shell(&format!("cat {guest}file")).stdout(Stdio::piped());
+        let given = see.read_as(folder.path(), guest).spawn().unwrap();
+        assert_eq!(
+            given.wait_with_output().unwrap().stdout,
+            b"there",
+            "{guest}"
+        );
+    }
+}
+
 #[test]
 fn a_guest_listens_where_it_was_granted() {
     let port = TcpListener::bind("127.0.0.1:0")
@@ -642,12 +658,12 @@ fn a_prepared_guest_whose_folder_is_gone_does_not_start() {
     assert!(guest.spawn().is_err());
 }
 
-/// All that a guest can tell about itself and its wall. TCP is refused by Landlock before the empty
-/// network can be unreachable.
+/// All that a guest can tell about itself and its wall: what is mounted at one place in its order, for two processes mount the rest.
+/// TCP is refused by Landlock before the empty network can be unreachable.
 const CONFINEMENT: &str = "
     grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp|Sig(Blk|Ign|Cgt)|Umask|NSpid|NSpgid)' /proc/self/status
     cat /proc/self/limits
-    awk '{ print $4, $5, $6 }' /proc/self/mountinfo
+    awk '{ print $4, $5, $6 }' /proc/self/mountinfo | sort -s -k 2,2
     readlink /proc/self/fd/0 /proc/self/fd/2; ls /proc/self/fd
     pwd; env | sort; hostname
     bash -c 'exec 3<>/dev/tcp/127.0.0.1/9' 2>&1 | grep -o 'Permission denied'

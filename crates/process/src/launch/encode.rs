@@ -266,16 +266,26 @@ impl<'a> Part<'a> {
         part
     }
 
-    /// Whether it must be there before this is done: what is mounted over it, on it or in it, and all that is no more than a place
-    /// of its own.
+    /// Whether it must be there before this is done: what is mounted over it, on it or in it, and all that is more than a place of
+    /// its own.
     fn precedes(&self, step: &Step) -> bool {
         let is_touched = |place: &Path| {
+            // One path may be written in many ways, of which this knows one.
+            if !is_plain(place) {
+                return true;
+            }
             let mut leads_to_it = place.ancestors().map(Path::as_os_str);
             self.above.contains(place.as_os_str())
                 || leads_to_it.any(|folder| self.made.contains(folder))
         };
         place_of(step).is_none_or(is_touched)
     }
+}
+
+/// Whether it is an absolute path without slashes and dots that say nothing.
+fn is_plain(path: &Path) -> bool {
+    let mut names = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
+    names.next() == Some(b"") && names.all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
 fn write_reopened(writer: &mut Writer, reopened: &Reopened) {

@@ -111,11 +111,12 @@ impl<'a> CStr<'a> {
         self.0.split(separators).filter(|name| !name.is_empty())
     }
 
-    /// What stands before the last slash, and the name behind it.
+    /// The folder that an absolute path leads to, and the name in it, which may have slashes at its end.
     pub(crate) fn last_name(self) -> Option<(&'a [u8], Self)> {
-        let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
-        let name = Self(&self.0[slash + 1..]);
-        (!name.is_empty()).then_some((&self.0[..slash], name))
+        let is_of_name = |byte: &u8| *byte != b'/' && *byte != 0;
+        let last = self.0.iter().rposition(is_of_name)?;
+        let slash = self.0[..last].iter().rposition(|byte| *byte == b'/')?;
+        Some((&self.0[..slash], Self(&self.0[slash + 1..])))
     }
 
     pub(crate) fn without_leading_slash(self) -> Self {

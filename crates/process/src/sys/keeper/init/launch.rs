@@ -335,12 +335,10 @@ fn perform_beside(
                 return Ok(());
             }
             op::PART_MADE => {
-                // Why it is not is told by who makes it, who may have been killed.
-                let is_made = helper.is_none_or(Progress::wait_until_made);
-                is_made
-                    .then_some(())
-                    .ok_or(Errno::CHILD)
-                    .during(Step::CloneGuest, 5)?;
+                // Where it is not, that process has told why, or was killed: then that is the guest's end.
+                if !helper.is_none_or(Progress::wait_until_made) {
+                    return Ok(());
+                }
             }
             _ => {
                 setup.items += u32::from(operation != op::REOPEN && operation != op::NAMESPACES);

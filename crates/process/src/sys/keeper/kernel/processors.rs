@@ -60,7 +60,7 @@ pub(crate) fn put_elsewhere(child: i32) -> Result<()> {
         return Ok(());
     }
     // Asked for all, the kernel gives what control groups leave, and goes on doing so when they leave something else
-    // (`user_cpus_ptr`); only less than that had been somebody's wish.
+    // (`user_cpus_ptr`); of less than that it is plain that somebody wished it.
     let all = Processors {
         bits: [u64::MAX; WORDS],
         ..own
