@@ -298,14 +298,12 @@ impl Host for ThisHost {
     }
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
-        // A FIFO that lies there does not hold us up.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-        let stat = rustix::fs::fstat(&file).ok()?;
+        // Before it is opened: to open a device may do something, and a FIFO lets go who waits for a reader.
+        let stat = rustix::fs::stat(path).ok()?;
         let is_file = kind_of(stat.st_mode) == Ok(Kind::File);
         let size_bytes = u64::try_from(stat.st_size).ok()?;
         (is_file && stat.st_mode & 0o4 != 0 && size_bytes <= most_bytes)
-            .then(|| kernel_file::read_open(&file, size_bytes as usize).ok())?
+            .then(|| kernel_file::read(path, size_bytes as usize).ok())?
     }
 
     fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {
@@ -409,6 +407,44 @@ mod tests {
 
     fn mount(line: &str) -> Mount {
         Mount::parse(line.as_bytes()).unwrap()
+    }
+
+    /// A guest that was granted `/etc` for writing can leave a link to anything there.
+    #[test]
+    fn only_what_is_a_file_is_opened_for_its_content() {
+        use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("fifo"),
+            FileType::Fifo,
+            Mode::from_raw_mode(0o644),
+            0,
+        )
+        .unwrap();
+        std::os::unix::fs::symlink("fifo", at("link")).unwrap();
+        std::fs::write(at("file"), "text").unwrap();
+        std::fs::set_permissions(at("file"), std::fs::Permissions::from_mode(0o644)).unwrap();
+        let opened = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        add_watch(&opened, folder.path(), WatchFlags::OPEN).unwrap();
+        let names = || {
+            let mut room = [std::mem::MaybeUninit::uninit(); 512];
+            let mut events = Reader::new(&opened, &mut room);
+            let names = std::iter::from_fn(|| {
+                let event = events.next().ok()?;
+                Some(event.file_name().map(CStr::to_owned))
+            });
+            names.flatten().collect::<Vec<_>>()
+        };
+        assert_eq!(ThisHost.content(&at("link"), 16), None);
+        assert_eq!(ThisHost.content(&at("fifo"), 16), None);
+        assert_eq!(names(), Vec::<CString>::new());
+        assert_eq!(
+            ThisHost.content(&at("file"), 16).as_deref(),
+            Some(&b"text"[..])
+        );
+        assert_eq!(names(), [c"file".to_owned()]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rustix::{
 use std::{
     ffi::OsString,
     io::{self, ErrorKind},
-    os::{fd::OwnedFd, unix::ffi::OsStringExt},
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
@@ -22,13 +22,9 @@ pub(crate) const MOUNTINFO_BYTES: usize = 16 << 10;
 /// The content of a file of about this size.
 pub(crate) fn read(path: &Path, about_bytes: usize) -> rustix::io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    read_open(&rustix::fs::open(path, flags, Mode::empty())?, about_bytes)
-}
-
-/// The same of one that is open, from where it is read next.
-pub(crate) fn read_open(file: &OwnedFd, about_bytes: usize) -> rustix::io::Result<Vec<u8>> {
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
     let mut content = Vec::with_capacity(about_bytes + 1);
-    while rustix::io::read(file, spare_capacity(&mut content))? != 0 {
+    while rustix::io::read(&file, spare_capacity(&mut content))? != 0 {
         content.reserve(1);
     }
     Ok(content)
