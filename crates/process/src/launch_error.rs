@@ -93,6 +93,10 @@ pub enum LaunchError {
     )]
     InitGone,
     #[error(
+        "host: the guest's process was killed before it began its program, by somebody outside or for want of memory; run again"
+    )]
+    GuestKilled,
+    #[error(
         "host: cannot make {} for --exec: the folder around it is another user's: make it first, with mkdir -p",
         path.display()
     )]
@@ -330,6 +334,8 @@ impl LaunchError {
             Step::ReopenStream => Self::ReopenInput { errno },
             Step::PairStreams => Self::PairStreams { errno },
             Step::Seccomp if errno == Errno::BUSY => Self::AnsweredOutside,
+            // Init waits for no other process that it began.
+            Step::CloneGuest if errno == Errno::CHILD => Self::GuestKilled,
             step => Self::Confine { step, errno },
         }
     }

@@ -14,7 +14,7 @@
 
 use crate::{
     CONTROL, During, Failure, failed,
-    init::root::{RESOLVE_HOST, RESOLVE_ROOT, is_file},
+    init::root::{RESOLVE_HOST, is_file, open_in},
     kernel, namespace, privileges, record_bytes, record_from, send_record,
     text::Text,
     wire::{self, hold},
@@ -174,7 +174,7 @@ impl Holder {
         let path = path.ok_or(Errno::INVAL).during(Step::DecodeLaunch, 0)?;
         let found = self.inside(|| {
             let root = open_root().during(Step::OpenTarget, 0)?;
-            let found = find(root, path);
+            let found = open_in(root, path);
             kernel::close(root);
             Ok(found)
         })?;
@@ -297,10 +297,10 @@ fn attach(
     socket: Fd,
 ) -> core::result::Result<(), Failure> {
     let root = open_root().during(Step::OpenTarget, 0)?;
-    let placed = match find(root, target) {
+    let placed = match open_in(root, target) {
         Err(errno) if errno == Errno::NOENT && request.words[hold::MAKE] != hold::MAKE_NOTHING => {
             make(request, root, target)
-                .and_then(|()| find(root, target).during(Step::OpenTarget, 2))
+                .and_then(|()| open_in(root, target).during(Step::OpenTarget, 2))
         }
         found => found.during(Step::OpenTarget, 1),
     };
@@ -356,11 +356,6 @@ fn is_given_up(socket: Fd) -> bool {
 fn open_root() -> Result<Fd> {
     let flags = kernel::O_PATH | kernel::O_DIRECTORY;
     kernel::open(kernel::AT_FDCWD, c!("/"), flags, 0)
-}
-
-/// By whatever way but links: those may be the guest's.
-fn find(root: Fd, path: CStr) -> Result<Fd> {
-    kernel::open_resolved(root, path, kernel::O_PATH, RESOLVE_ROOT)
 }
 
 /// Takes away a mount that is open, and before it what lies on it: the kernel finds that first. The guest may have moved it there.

@@ -335,10 +335,10 @@ fn perform_beside(
                 return Ok(());
             }
             op::PART_MADE => {
-                // Where it is not, that process has told why, or was killed: then that is the guest's end.
-                if !helper.is_none_or(Progress::wait_until_made) {
-                    return Ok(());
-                }
+                // Where it is not, that process has told why, or was killed: nothing goes on in half a root.
+                let is_made = helper.is_none_or(Progress::wait_until_made);
+                let made = is_made.then_some(()).ok_or(Errno::CHILD);
+                made.during(Step::CloneGuest, 5)?;
             }
             _ => {
                 setup.items += u32::from(operation != op::REOPEN && operation != op::NAMESPACES);
@@ -361,9 +361,9 @@ fn perform_one(
         op::SYMLINK => root::symlink(reader, &mut InRoot::of(setup, item)?, item),
         op::FILE => root::write_file(reader, &mut InRoot::of(setup, item)?, item).map(drop),
         op::KEPT_FILE => root::keep_file(reader, setup, item),
-        op::BIND => root::bind(reader, setup, item),
+        op::BIND => root::bind(reader, &mut InRoot::of(setup, item)?, item),
         op::ATTACH => root::attach(reader, setup, item),
-        op::REMOUNT => root::remount(reader, setup, item),
+        op::REMOUNT => root::remount(reader, &mut InRoot::of(setup, item)?, item),
         op::REOPEN => streams::reopen(reader, setup, item),
         op::NAMESPACES => root::open_namespaces(setup, item),
         op::PAIR => streams::pair(reader, setup, item),

@@ -3,7 +3,7 @@
 //! Each thing is made by its name in a folder that is open, and in folders of the root's own `tmpfs` alone: whatever is mounted
 //! over one meanwhile, nothing is made in what lies there, which may be the host's.
 
-use super::root::{self, Place, Places, Source};
+use super::root::{self, Place, Places};
 use crate::{
     During, Failure, kernel,
     message::Reader,
@@ -21,8 +21,8 @@ pub(crate) fn make(mut reader: Reader, root: Fd) -> Result<(), Failure> {
             op::MAKE_DIR => root::make_dir(&mut reader, &mut folders, item)?,
             op::SYMLINK => root::symlink(&mut reader, &mut folders, item)?,
             op::FILE => drop(root::write_file(&mut reader, &mut folders, item)?),
-            op::BIND => bind(&mut reader, &mut folders, item)?,
-            op::REMOUNT => remount(&mut reader, &mut folders, item)?,
+            op::BIND => root::bind(&mut reader, &mut folders, item)?,
+            op::REMOUNT => root::remount(&mut reader, &mut folders, item)?,
             _ => return Err(Errno::NOSYS).during(Step::DecodeLaunch, item),
         }
     }
@@ -48,7 +48,7 @@ impl Folders {
     }
 
     /// The folder of this path, without a slash at its end.
-    fn open(&mut self, path: &'static [u8]) -> kernel::Result<Fd> {
+    fn folder(&mut self, path: &'static [u8]) -> kernel::Result<Fd> {
         if path.is_empty() {
             return Ok(self.root);
         }
@@ -76,33 +76,15 @@ impl Folders {
 impl Places for Folders {
     fn find(&mut self, path: CStr<'static>) -> kernel::Result<Place> {
         let (folder, name) = path.last_name().ok_or(Errno::INVAL)?;
-        Ok((self.open(folder)?, name))
+        Ok((self.folder(folder)?, name))
+    }
+
+    fn open(&mut self, path: CStr<'static>) -> kernel::Result<Fd> {
+        let (folder, name) = self.find(path)?;
+        kernel::open(folder, name, kernel::O_PATH | kernel::O_NOFOLLOW, 0)
     }
 }
 
 fn device_of(folder: Fd) -> kernel::Result<(u32, u32)> {
     kernel::statx_fd(folder).map(|about| (about.device_major, about.device_minor))
-}
-
-fn bind(reader: &mut Reader, folders: &mut Folders, item: u32) -> Result<(), Failure> {
-    let source = Source::clone(reader, item)?;
-    let (folder, name) = folders.find(source.target).during(Step::OpenTarget, item)?;
-    kernel::move_mount_below(source.mount, folder, name).during(Step::AttachMount, item)?;
-    kernel::close(source.mount);
-    Ok(())
-}
-
-/// As [`root::remount`].
-fn remount(reader: &mut Reader, folders: &mut Folders, item: u32) -> Result<(), Failure> {
-    let set = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
-    let clear = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
-    let target = reader.text().during(Step::DecodeLaunch, item)?;
-    let (folder, name) = folders.find(target).during(Step::OpenTarget, item)?;
-    let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
-    let file = kernel::open(folder, name, flags, 0).during(Step::OpenTarget, item)?;
-    let mount = root::clone_mount(file, (set, clear), item)?;
-    kernel::move_mount(mount, file).during(Step::AttachMount, item)?;
-    kernel::close(mount);
-    kernel::close(file);
-    Ok(())
 }

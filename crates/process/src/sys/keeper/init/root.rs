@@ -10,7 +10,7 @@ use crate::{During, Failure, kernel, message::Reader, text::Text, wire::Step};
 use kernel::{CStr, Errno, Fd, MountAttr, c};
 
 pub(crate) const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
-pub(crate) const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;
+const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;
 
 pub(crate) fn root_of(setup: &Setup, item: u32) -> Result<Fd, Failure> {
     setup
@@ -81,9 +81,12 @@ fn make_tmpfs(size_kib: u64, inodes: u64) -> kernel::Result<Fd> {
 /// A name in an open folder.
 pub(crate) type Place = (Fd, CStr<'static>);
 
-/// Where something is made, by its path.
+/// Where something is made or mounted, by its path.
 pub(crate) trait Places {
+    /// Where there is nothing yet, or what lies there is no link.
     fn find(&mut self, path: CStr<'static>) -> kernel::Result<Place>;
+    /// What lies there.
+    fn open(&mut self, path: CStr<'static>) -> kernel::Result<Fd>;
 }
 
 /// The root, in which init makes what it makes by its path.
@@ -98,6 +101,10 @@ impl InRoot {
 impl Places for InRoot {
     fn find(&mut self, path: CStr<'static>) -> kernel::Result<Place> {
         Ok((self.0, relative(path)))
+    }
+
+    fn open(&mut self, path: CStr<'static>) -> kernel::Result<Fd> {
+        open_in(self.0, path)
     }
 }
 
@@ -160,54 +167,41 @@ fn relative(path: CStr) -> CStr {
     path.without_leading_slash()
 }
 
-pub(crate) fn bind(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
-    let source = Source::clone(reader, item)?;
-    if source.is_own_place {
-        let (folder, name) = (root_of(setup, item)?, relative(source.target));
-        kernel::move_mount_below(source.mount, folder, name).during(Step::AttachMount, item)?;
-    } else {
-        put(setup, source.mount, source.target, item)?;
+pub(crate) fn bind(
+    reader: &mut Reader,
+    places: &mut impl Places,
+    item: u32,
+) -> Result<(), Failure> {
+    let source = reader.text().during(Step::DecodeLaunch, item)?;
+    let device = (
+        reader.u32().during(Step::DecodeLaunch, item)?,
+        reader.u32().during(Step::DecodeLaunch, item)?,
+    );
+    let inode = reader.u64().during(Step::DecodeLaunch, item)?;
+    let attributes = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+    let is_own_place = reader.u32().during(Step::DecodeLaunch, item)? != 0;
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    let file = kernel::open_resolved(kernel::AT_FDCWD, source, kernel::O_PATH, RESOLVE_HOST)
+        .during(Step::OpenSource, item)?;
+    if !is_file(file, device, inode).during(Step::OpenSource, item)? {
+        return Err(Errno::ACCESS).during(Step::SourceChanged, item);
     }
-    kernel::close(source.mount);
+    let mount = clone_mount(file, (attributes, 0), item)?;
+    kernel::close(file);
+    if is_own_place {
+        let (folder, name) = places.find(target).during(Step::OpenTarget, item)?;
+        kernel::move_mount_below(mount, folder, name).during(Step::AttachMount, item)?;
+    } else {
+        let place = places.open(target).during(Step::OpenTarget, item)?;
+        kernel::move_mount(mount, place).during(Step::AttachMount, item)?;
+        kernel::close(place);
+    }
+    kernel::close(mount);
     Ok(())
 }
 
-/// A mount of something of the host's, and where it goes.
-pub(crate) struct Source {
-    pub(crate) mount: Fd,
-    /// All that leads there is the domain's own, and no link.
-    is_own_place: bool,
-    pub(crate) target: CStr<'static>,
-}
-
-impl Source {
-    pub(crate) fn clone(reader: &mut Reader, item: u32) -> Result<Self, Failure> {
-        let source = reader.text().during(Step::DecodeLaunch, item)?;
-        let device = (
-            reader.u32().during(Step::DecodeLaunch, item)?,
-            reader.u32().during(Step::DecodeLaunch, item)?,
-        );
-        let inode = reader.u64().during(Step::DecodeLaunch, item)?;
-        let attributes = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
-        let is_own_place = reader.u32().during(Step::DecodeLaunch, item)? != 0;
-        let target = reader.text().during(Step::DecodeLaunch, item)?;
-        let file = kernel::open_resolved(kernel::AT_FDCWD, source, kernel::O_PATH, RESOLVE_HOST)
-            .during(Step::OpenSource, item)?;
-        if !is_file(file, device, inode).during(Step::OpenSource, item)? {
-            return Err(Errno::ACCESS).during(Step::SourceChanged, item);
-        }
-        let mount = clone_mount(file, (attributes, 0), item)?;
-        kernel::close(file);
-        Ok(Self {
-            mount,
-            is_own_place,
-            target,
-        })
-    }
-}
-
 /// A mount of its own of an open file or folder, with these attributes set and those cleared.
-pub(crate) fn clone_mount(file: Fd, (set, clear): (u64, u64), item: u32) -> Result<Fd, Failure> {
+fn clone_mount(file: Fd, (set, clear): (u64, u64), item: u32) -> Result<Fd, Failure> {
     let wanted = MountAttr {
         attr_set: set,
         attr_clr: clear,
@@ -249,17 +243,25 @@ pub(crate) fn put(setup: &Setup, mount: Fd, target: CStr, item: u32) -> Result<(
 }
 
 pub(crate) fn open_target(setup: &Setup, target: CStr, item: u32) -> Result<Fd, Failure> {
-    kernel::open_resolved(root_of(setup, item)?, target, kernel::O_PATH, RESOLVE_ROOT)
-        .during(Step::OpenTarget, item)
+    open_in(root_of(setup, item)?, target).during(Step::OpenTarget, item)
+}
+
+/// What lies at a path in a root, by whatever way but links: those may be the guest's.
+pub(crate) fn open_in(root: Fd, path: CStr) -> kernel::Result<Fd> {
+    kernel::open_resolved(root, path, kernel::O_PATH, RESOLVE_ROOT)
 }
 
 /// Mounts a path of the new root on itself: it gets attributes of its own, and while it is a mount
 /// point nobody in the domain can rename or remove it.
-pub(crate) fn remount(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+pub(crate) fn remount(
+    reader: &mut Reader,
+    places: &mut impl Places,
+    item: u32,
+) -> Result<(), Failure> {
     let set = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
     let clear = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
     let target = reader.text().during(Step::DecodeLaunch, item)?;
-    let file = open_target(setup, target, item)?;
+    let file = places.open(target).during(Step::OpenTarget, item)?;
     let mount = clone_mount(file, (set, clear), item)?;
     kernel::move_mount(mount, file).during(Step::AttachMount, item)?;
     kernel::close(mount);
