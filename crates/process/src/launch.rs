@@ -5,6 +5,7 @@ pub(crate) mod encode;
 mod listeners;
 mod message;
 mod mounts;
+mod part;
 mod prelude;
 mod prepared;
 mod streams;

@@ -280,6 +280,19 @@ fn whatever_may_lie_over_devices_waits_for_them() {
     }
 }
 
+/// It would not be known again, written in another way.
+#[test]
+fn what_is_written_in_an_odd_way_is_init_s() {
+    let steps = [
+        link("/etc/link"),
+        folder("/dev/shm/given/"),
+        mount("/dev/shm/given"),
+    ];
+    let [link, folder, mount] = makers(steps).try_into().unwrap();
+    assert_eq!(link, By::Guest);
+    assert!(folder > By::Guest && mount > By::Guest);
+}
+
 /// An id-mapped mount comes with the message, and is init's.
 #[test]
 fn mounts_of_the_host_s_root_are_init_s() {
