@@ -8,6 +8,7 @@
 
 pub mod args;
 pub mod env_files;
+pub mod home;
 pub mod read;
 pub mod say;
 pub mod workplace;

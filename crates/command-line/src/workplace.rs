@@ -5,6 +5,7 @@
 
 mod mirror;
 
+use crate::home::home_dir;
 use anyhow::{Context, bail};
 use mirror::Mirror;
 use std::{
@@ -187,7 +188,7 @@ pub fn keep(left: &Path, folder: &Path) -> anyhow::Result<usize> {
 }
 
 fn refuse_if_general(source: &Path, advice: &str) -> anyhow::Result<()> {
-    let home = std::env::home_dir().and_then(|home| fs::canonicalize(home).ok());
+    let home = home_dir().and_then(|home| fs::canonicalize(home).ok());
     if home.is_some_and(|home| home == source) {
         bail!(
             "usage: {} is your home, which is not copied for each run; {advice}",

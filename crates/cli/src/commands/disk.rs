@@ -1,5 +1,6 @@
 //! This machine's files, as far as nobody else is asked what lies there; and which of them may be granted unasked.
 
+use palisade_command_line::home::home_dir;
 use palisade_process::{
     Found, LocalMounts,
     places::{Advice, Kept},
@@ -19,7 +20,7 @@ impl Disk {
     /// When it cannot be told what its user keeps.
     pub(super) fn here() -> anyhow::Result<Self> {
         let mounts = LocalMounts::here();
-        let home = std::env::home_dir().and_then(|home| mounts.look(&home));
+        let home = home_dir().and_then(|home| mounts.look(&home));
         let home = home.map(|home| home.canonical);
         Ok(Self::of(home, &super::sensitive::read()?, mounts))
     }

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use palisade_command_line::{
     args::{GuestArgs, PolicyArgs},
     env_files::EnvFiles,
+    home::home_dir,
 };
 use palisade_policy::{Capability, Policy};
 use palisade_process::Machine;
@@ -216,6 +217,6 @@ fn refuse_writable_cache(view: &dyn View) -> anyhow::Result<()> {
 /// Whether it lies in a home in which the guest may write to what its owner's shells execute: that says as much, and it
 /// is told.
 fn goes_with_home(view: &dyn View, path: &Path) -> bool {
-    let home = std::env::home_dir().filter(|home| path.starts_with(home));
+    let home = home_dir().filter(|home| path.starts_with(home));
     home.is_some_and(|home| view.can_change(&home.join(".profile")))
 }

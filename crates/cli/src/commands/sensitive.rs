@@ -3,7 +3,7 @@
 //! Read where somebody could be asked about such a thing, or told to grant it.
 
 use anyhow::{Context, bail};
-use palisade_command_line::read;
+use palisade_command_line::{home::home_dir, read};
 use palisade_policy::visible;
 use palisade_process::places;
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ const OF_MACHINE: &str = "/etc/palisade/sensitive";
 pub(super) fn files() -> Vec<PathBuf> {
     let settings = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     let settings = settings.filter(|folder| folder.is_absolute());
-    let settings = settings.or_else(|| Some(env::home_dir()?.join(".config")));
+    let settings = settings.or_else(|| Some(home_dir()?.join(".config")));
     let own = settings.map(|folder| folder.join("palisade/sensitive"));
     [PathBuf::from(OF_MACHINE)].into_iter().chain(own).collect()
 }
@@ -69,7 +69,7 @@ fn is_missing(error: &anyhow::Error, file: &Path) -> bool {
 /// Whether it would lie in a home of another user's, as where `HOME` is still that of whoever changed the user.
 fn is_of_another(file: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    let home = env::home_dir().filter(|home| file.starts_with(home));
+    let home = home_dir().filter(|home| file.starts_with(home));
     let home = home.and_then(|home| home.metadata().ok());
     home.is_some_and(|home| home.uid() != own)
 }

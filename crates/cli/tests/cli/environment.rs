@@ -4,7 +4,10 @@ use super::fixture::{Fixture, User, cases};
 use rustix::fs::{FileType, Mode};
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::CommandExt,
+    },
 };
 
 cases![
@@ -29,7 +32,19 @@ cases![
     network,
     host_name,
     descriptors,
+    a_user_that_no_file_knows,
 ];
+
+/// Without `HOME` its home is asked for, and the C library would load what it asks by into a static program.
+fn a_user_that_no_file_knows(fixture: &Fixture) {
+    const UNKNOWN: u32 = 61_234;
+    let mut call = fixture.script(&["--grantable"], "echo runs");
+    if rustix::process::geteuid().is_root() {
+        call.command.uid(UNKNOWN).gid(UNKNOWN);
+    }
+    call.command.current_dir("/");
+    call.run().prints("runs\n");
+}
 
 fn variables(fixture: &Fixture) {
     let outcome = fixture

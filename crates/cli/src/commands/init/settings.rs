@@ -13,7 +13,7 @@ mod runtime;
 
 use crate::commands::{policy_text::path_value, secrets::Secrets};
 use anyhow::{Context, anyhow, bail};
-use palisade_command_line::read;
+use palisade_command_line::{home::home_dir, read};
 use palisade_policy::{ConnectGrant, acts_on_terminal, visible};
 use palisade_process::{Host, Kind, ThisHost, paths::normalized, places::Advice};
 use serde_json::{Map, Value};
@@ -57,7 +57,7 @@ impl Settings {
         let text = String::from_utf8(bytes)
             .map_err(|_| anyhow!("usage: {shown}: it is no text in UTF-8"))?;
         let secrets = Secrets::of_this_machine()?;
-        let mut wishes = Wishes::new(project, std::env::home_dir(), secrets);
+        let mut wishes = Wishes::new(project, home_dir(), secrets);
         let of = interpret(&text, &mut wishes)
             .map_err(|error| anyhow!("usage: {shown}: {}", visible(&error.to_string())))?;
         let settings = wishes.finish(of);
