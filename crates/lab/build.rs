@@ -53,6 +53,7 @@ fn main() {
         "listens",
         "floor-filter",
         "floor-start",
+        "floor-wall",
         "floor-notify",
     ] {
         compile(&sources.join(program).with_extension("c"), &[]);

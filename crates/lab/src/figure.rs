@@ -178,12 +178,14 @@ impl Figure {
         floor: &Contender,
         baseline: Option<&Contender>,
     ) -> Self {
-        let series = samples.series(floor, &self.measure);
+        let measured = self.measure.strip_suffix(TO_FLOOR);
+        let measured = measured.unwrap_or(&self.measure);
+        let series = samples.series(floor, measured);
         let Some(target) = self.target.filter(|_| !series.is_empty()) else {
             return self;
         };
-        let baseline = baseline.map(|baseline| samples.series(baseline, &self.measure));
-        let measure = (self.measure.as_str(), self.unit);
+        let baseline = baseline.map(|baseline| samples.series(baseline, measured));
+        let measure = (measured, self.unit);
         let theirs = Self::of_series(floor, measure, &series, baseline.as_deref(), Some(target));
         let reached = target.judged(&series, theirs.ratio, theirs.difference);
         self.beside(reached, theirs.verdict)

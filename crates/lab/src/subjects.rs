@@ -21,6 +21,7 @@ mod wasmtime;
 pub use bare::Bare;
 pub(crate) use bubblewrap::SameView;
 pub use floor::FloorProgram;
+pub(crate) use floor::steps_of;
 pub use palisade::Palisade;
 pub(crate) use palisade::{LIBEXEC, limit_flags, policy_flags};
 pub use peer::{InstalledPeer, PEERS, Peer, find_peers, peer};

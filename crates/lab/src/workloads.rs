@@ -2,10 +2,13 @@
 
 use crate::{
     floor::Floor,
-    subjects::FloorProgram,
+    subjects::{FloorProgram, Palisade, steps_of},
     wasi::{Target, Toolchain},
 };
 use anyhow::Context;
+use palisade_policy::Policy;
+use palisade_process::seccomp::{Groups, allow_list};
+use palisade_wall::Command;
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
@@ -32,6 +35,7 @@ static HEADER_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-h
 static SLOW_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-slow.wasm"));
 static FLOOR_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor-filter"));
 static FLOOR_START: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor-start"));
+static FLOOR_WALL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor-wall"));
 static FLOOR_NOTIFY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor-notify"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
@@ -196,6 +200,22 @@ impl Workloads {
         };
         let program = FloorProgram::new(self.add_program(name, content)?);
         Ok(Some(program.with(words)))
+    }
+
+    /// Adds `floor-wall`, with what it has to do so that `command` has all that `palisade` gives it by `policy`.
+    pub(crate) fn add_wall_floor(
+        &self,
+        palisade: &Palisade,
+        policy: &Policy,
+        command: &Command,
+    ) -> anyhow::Result<FloorProgram> {
+        let told = palisade.explain(policy, command)?;
+        let program = FloorProgram::new(self.add_program("floor-wall", FLOOR_WALL)?);
+        let filter = self.folder().join("filter");
+        fs::write(&filter, allow_list(&Groups::default()).program()?)?;
+        let words = ["--filter".into(), filter.into()].into_iter();
+        let steps = steps_of(&told)?.into_iter();
+        Ok(program.with(words.chain(steps).chain(["--".into()]).collect()))
     }
 
     /// Adds `idle`, which waits.

@@ -6,14 +6,17 @@
 
 use super::{
     BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, WASM, is_floor, policies, ratio_cell,
-    start::{MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED_FLOOR, target_cell},
-    try_one, try_peers,
+    start::{
+        MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED, add_floors, add_parked_floors, floor_of,
+        least_of, target_cell,
+    },
+    try_peers,
     wasm::try_wasm,
     watch_all,
 };
 use crate::{
     Trial,
-    figure::{FLOOR, Figure, Target},
+    figure::{Figure, Target},
     floor::Floor,
     library::{Library, Readiness},
     measure::Schedule,
@@ -26,7 +29,6 @@ use crate::{
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
-use palisade_policy::Policy;
 use palisade_wall::Command;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -35,7 +37,6 @@ pub(super) struct Boot;
 
 const WORKLOAD: &str = "main";
 const MAIN: &str = "main";
-const PARKED: &str = "library, parked";
 
 impl Method for Boot {
     fn floor(&self) -> Floor {
@@ -58,7 +59,9 @@ impl Method for Boot {
         prepared
             .trials
             .push((contender, Box::new(BootingLibrary(library))));
-        add_floors(&mut prepared, &alone, &command)?;
+        let guest = (WORKLOAD, &alone, &command);
+        add_floors(&mut prepared, tools, guest, BootingProgram::native)?;
+        add_parked_floors(&mut prepared, tools, guest, BootingParked)?;
         try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
             Program::in_subject(peer, &alone, &command).map(BootingProgram::native)
         });
@@ -94,22 +97,6 @@ impl Method for Boot {
         let table = table(&figures);
         (figures, vec![(title, table)])
     }
-}
-
-fn add_floors(prepared: &mut Prepared, policy: &Policy, command: &Command) -> anyhow::Result<()> {
-    let Some(floor) = prepared.workloads.add_floor(Floor::Start)? else {
-        return Ok(());
-    };
-    let contender = |subject| Contender::new(WORKLOAD, subject);
-    let left_out = try_one(prepared, contender(FLOOR), || {
-        Program::in_subject(&floor, policy, command).map(BootingProgram::native)
-    });
-    prepared.warnings.extend(left_out);
-    let left_out = try_one(prepared, contender(PARKED_FLOOR), || {
-        Program::new(&floor.parked(command)).map(BootingParked)
-    });
-    prepared.warnings.extend(left_out);
-    Ok(())
 }
 
 fn schedule() -> Schedule {
@@ -195,14 +182,6 @@ impl Trial for BootingParked {
     }
 }
 
-fn floor_of(contender: &Contender) -> Contender {
-    let subject = match contender.subject.as_str() {
-        PARKED => PARKED_FLOOR,
-        _ => FLOOR,
-    };
-    Contender::new(WORKLOAD, subject)
-}
-
 /// A native program's start beside the floor's.
 fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
     let floor = floor_of(contender);
@@ -214,8 +193,9 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
         _ => None,
     };
     let measure = (MAIN, Unit::Microseconds);
-    let to_floor = || Figure::to_floor(samples, contender, &floor, measure, target);
-    (is_native && is_measured).then(to_floor)
+    let figure = || Figure::to_floor(samples, contender, &floor, measure, target);
+    let figure = (is_native && is_measured).then(figure)?;
+    Some(figure.beside_floor(samples, &least_of(contender), Some(&floor)))
 }
 
 fn figure(samples: &Samples, contender: &Contender) -> Figure {
@@ -233,7 +213,7 @@ fn figure(samples: &Samples, contender: &Contender) -> Figure {
         (MAIN, Unit::Microseconds),
         target,
     )
-    .beside_floor(samples, &floor_of(contender), baseline)
+    .beside_floor(samples, &least_of(contender), baseline)
 }
 
 fn table(figures: &[Figure]) -> Table {
@@ -288,7 +268,13 @@ fn table(figures: &[Figure]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::present_on_terminal;
+    use crate::{
+        figure::FLOOR,
+        rows::{
+            present_on_terminal,
+            start::{PARKED_FLOOR, WALL_FLOOR},
+        },
+    };
 
     #[test]
     fn the_table_fits_a_terminal() {
@@ -298,13 +284,14 @@ mod tests {
             PARKED,
             FLOOR,
             PARKED_FLOOR,
+            WALL_FLOOR,
             "bubblewrap",
             WASM,
         ]
         .map(|one| Contender::new(WORKLOAD, one));
         let mut samples = Samples::new(contenders.to_vec());
         for round in 0..20 {
-            let of_round = [150.0, 900.0, 340.0, 700.0, 330.0, 1100.0, 1250.0]
+            let of_round = [150.0, 900.0, 340.0, 700.0, 330.0, 890.0, 1100.0, 1250.0]
                 .map(|value_us| vec![Reading::one_us(MAIN, value_us + f64::from(round))]);
             samples.push_round(of_round.to_vec());
         }

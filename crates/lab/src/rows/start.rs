@@ -46,9 +46,11 @@ const REPORTING: &str = "palisade run --report";
 const LIBRARY: [(&str, Readiness); 4] = [
     ("library, cold", Readiness::Cold),
     ("library, keeper up", Readiness::KeeperUp),
-    ("library, parked", Readiness::Parked),
-    ("library, planned", Readiness::Planned),
+    (PARKED, Readiness::Parked),
+    (PLANNED, Readiness::Planned),
 ];
+pub(super) const PARKED: &str = "library, parked";
+const PLANNED: &str = "library, planned";
 const SYSTEM_TRUE: &str = "/usr/bin/true";
 
 /// The whole time of a run.
@@ -58,6 +60,11 @@ const REST: &str = "rest";
 
 /// The floor of those that are parked.
 pub(super) const PARKED_FLOOR: &str = "floor, parked";
+/// A launcher in C that makes all of a domain, and not its namespaces with one mount alone: what palisade's promises cost at
+/// least. A target against the floor may lie below it.
+pub(super) const WALL_FLOOR: &str = "floor, whole wall";
+/// The same of a domain that is parked: the program gives up what it may once it is told to begin.
+pub(super) const PARKED_WALL_FLOOR: &str = "floor, parked wall";
 /// What a start by the command may take beside the floor, and one of a domain that is parked.
 pub(super) const MOST_TIMES_FLOOR: f64 = 1.25;
 pub(super) const MOST_TIMES_PARKED_FLOOR: f64 = 1.1;
@@ -71,10 +78,8 @@ impl Method for Start {
         let workloads = Workloads::new()?;
         let command = Command::new(workloads.add_true()?);
         let alone = policies::alone(&command);
-        let floor = workloads.add_floor(Floor::Start)?;
-        let floor = floor.as_ref();
         let mut prepared = Prepared::new(schedule(), workloads);
-        add_programs(&mut prepared, tools, floor, (STATIC, &alone, &command))?;
+        add_programs(&mut prepared, tools, (STATIC, &alone, &command))?;
         add_reporting(&mut prepared, &tools.palisade, &alone, &command)?;
         add_grantable(&mut prepared, &tools.palisade, &alone, &command)?;
         for (name, readiness) in LIBRARY {
@@ -83,16 +88,15 @@ impl Method for Start {
                 .trials
                 .push((Contender::new(STATIC, name), Box::new(library)));
         }
-        if let Some(floor) = floor {
-            let parked = Contender::new(STATIC, PARKED_FLOOR);
-            let left_out = try_one(&mut prepared, parked, || {
-                Program::new(&floor.parked(&command)).map(ParkedFloor)
-            });
-            prepared.warnings.extend(left_out);
-        }
+        add_parked_floors(
+            &mut prepared,
+            tools,
+            (STATIC, &alone, &command),
+            ParkedFloor,
+        )?;
         if Path::new(SYSTEM_TRUE).exists() {
             let (policy, command) = (Policy::default(), Command::new(SYSTEM_TRUE));
-            add_programs(&mut prepared, tools, floor, (SYSTEM, &policy, &command))?;
+            add_programs(&mut prepared, tools, (SYSTEM, &policy, &command))?;
             add_same_view(&mut prepared, tools, &policy, &command);
         }
         add_module(&mut prepared, tools)?;
@@ -137,7 +141,6 @@ fn schedule() -> Schedule {
 fn add_programs(
     prepared: &mut Prepared,
     tools: &Tools,
-    floor: Option<&FloorProgram>,
     (workload, policy, command): (&str, &Policy, &Command),
 ) -> anyhow::Result<()> {
     let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
@@ -147,17 +150,59 @@ fn add_programs(
             .trials
             .push((Contender::new(workload, subject.name()), Box::new(trial)));
     }
-    if let Some(floor) = floor {
-        let contender = Contender::new(workload, FLOOR);
-        let left_out = try_one(prepared, contender, || {
-            Program::in_subject(floor, policy, command).map(TimedProgram)
-        });
-        prepared.warnings.extend(left_out);
-    }
+    add_floors(prepared, tools, (workload, policy, command), TimedProgram)?;
     try_peers(prepared, tools, workload, command, |peer| {
         Program::in_subject(peer, policy, command).map(TimedProgram)
     });
     Ok(())
+}
+
+/// What a start takes at least, each timed by `trial`: of the namespaces alone, and of all that a domain is.
+pub(super) fn add_floors<T: Trial + 'static>(
+    prepared: &mut Prepared,
+    tools: &Tools,
+    (workload, policy, command): (&str, &Policy, &Command),
+    trial: impl Fn(Program) -> T,
+) -> anyhow::Result<()> {
+    let floors = floors(&prepared.workloads, tools, policy, command)?;
+    for (name, floor) in [FLOOR, WALL_FLOOR].into_iter().zip(floors) {
+        let left_out = try_one(prepared, Contender::new(workload, name), || {
+            Program::in_subject(&floor?, policy, command).map(&trial)
+        });
+        prepared.warnings.extend(left_out);
+    }
+    Ok(())
+}
+
+/// The same of what is left of a start where a domain is parked.
+pub(super) fn add_parked_floors<T: Trial + 'static>(
+    prepared: &mut Prepared,
+    tools: &Tools,
+    (workload, policy, command): (&str, &Policy, &Command),
+    trial: impl Fn(Program) -> T,
+) -> anyhow::Result<()> {
+    let floors = floors(&prepared.workloads, tools, policy, command)?;
+    for (name, floor) in [PARKED_FLOOR, PARKED_WALL_FLOOR].into_iter().zip(floors) {
+        let left_out = try_one(prepared, Contender::new(workload, name), || {
+            Program::new(&floor?.parked(command)).map(&trial)
+        });
+        prepared.warnings.extend(left_out);
+    }
+    Ok(())
+}
+
+fn floors(
+    workloads: &Workloads,
+    tools: &Tools,
+    policy: &Policy,
+    command: &Command,
+) -> anyhow::Result<[anyhow::Result<FloorProgram>; 2]> {
+    let alone = workloads.add_floor(Floor::Start)?;
+    let alone = alone.context("starts have no floor");
+    Ok([
+        alone,
+        workloads.add_wall_floor(&tools.palisade, policy, command),
+    ])
 }
 
 /// bubblewrap with no more of the system than palisade shows.
@@ -321,13 +366,22 @@ fn wall_figure(samples: &Samples, contender: &Contender) -> Figure {
         (WALL, Unit::Microseconds),
         target_of(contender),
     )
-    .beside_floor(samples, &floor_of(contender), baseline)
+    .beside_floor(samples, &least_of(contender), baseline)
+}
+
+/// What a target is judged beside: all that a domain is.
+pub(super) fn least_of(contender: &Contender) -> Contender {
+    let subject = match contender.subject.as_str() {
+        PARKED | PLANNED => PARKED_WALL_FLOOR,
+        _ => WALL_FLOOR,
+    };
+    Contender::new(&contender.workload, subject)
 }
 
 /// Of starts that find all but the program there, the one that does too.
-fn floor_of(contender: &Contender) -> Contender {
+pub(super) fn floor_of(contender: &Contender) -> Contender {
     let subject = match contender.subject.as_str() {
-        "library, parked" | "library, planned" => PARKED_FLOOR,
+        PARKED | PLANNED => PARKED_FLOOR,
         _ => FLOOR,
     };
     Contender::new(&contender.workload, subject)
@@ -342,20 +396,21 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
     }
     let most = match contender.subject.as_str() {
         PALISADE => Some(MOST_TIMES_FLOOR),
-        "library, parked" | "library, planned" => Some(MOST_TIMES_PARKED_FLOOR),
+        PARKED | PLANNED => Some(MOST_TIMES_PARKED_FLOOR),
         _ => None,
     };
     let target = most.map(Target::AtMostTimesFloor);
     let measure = (WALL, Unit::Microseconds);
-    Some(Figure::to_floor(
-        samples, contender, &floor, measure, target,
-    ))
+    let figure = Figure::to_floor(samples, contender, &floor, measure, target);
+    Some(figure.beside_floor(samples, &least_of(contender), Some(&floor)))
 }
 
 /// Starts beside others' of the same rounds: the module's beside that of a native program behind the process wall and beside
 /// wasmtime's, the command's beside bubblewrap's. What bubblewrap shows of the system is more than palisade's view, all of `/etc`.
 fn other_figures(samples: &Samples) -> Vec<Figure> {
     let module = (MODULE, WASM);
+    let of_command = Some(Target::AtMostTimesOther(MOST_TIMES_FLOOR));
+    let of_parked = Some(Target::AtMostTimesOther(MOST_TIMES_PARKED_FLOOR));
     let others = [
         (
             module,
@@ -372,7 +427,11 @@ fn other_figures(samples: &Samples) -> Vec<Figure> {
             (STATIC, BUBBLEWRAP),
             Some(Target::AtMostTimesOther(0.6)),
         ),
+        ((STATIC, PALISADE), (STATIC, WALL_FLOOR), of_command),
+        ((STATIC, PARKED), (STATIC, PARKED_WALL_FLOOR), of_parked),
+        ((STATIC, PLANNED), (STATIC, PARKED_WALL_FLOOR), of_parked),
         ((SYSTEM, PALISADE), (SYSTEM, BUBBLEWRAP), None),
+        ((SYSTEM, PALISADE), (SYSTEM, WALL_FLOOR), of_command),
         (
             (SYSTEM, PALISADE),
             (SYSTEM, SAME_VIEW),
@@ -402,8 +461,8 @@ fn other_figures(samples: &Samples) -> Vec<Figure> {
 fn target_of(contender: &Contender) -> Option<Target> {
     match (contender.workload.as_str(), contender.subject.as_str()) {
         (STATIC, PALISADE) => Some(Target::AtMost(1500.0)),
-        (STATIC, "library, parked") => Some(Target::AtMostOverBare(200.0)),
-        (STATIC, "library, planned") => Some(Target::AtMostOverBare(0.0)),
+        (STATIC, PARKED) => Some(Target::AtMostOverBare(200.0)),
+        (STATIC, PLANNED) => Some(Target::AtMostOverBare(0.0)),
         _ => None,
     }
 }
@@ -472,9 +531,14 @@ fn floor_cells(figure: &Figure) -> Vec<String> {
 fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
     let other = measure.strip_prefix("wall to ").unwrap_or(measure);
     let title = match other {
+        PARKED_WALL_FLOOR => {
+            let ours = figure.contender.subject.trim_start_matches("library, ");
+            format!("  {ours} × parked wall")
+        }
         PALISADE => "  wasm × process wall".to_owned(),
         BUBBLEWRAP => "  palisade × bubblewrap".to_owned(),
         SAME_VIEW => "  palisade × same view".to_owned(),
+        WALL_FLOOR => "  palisade × whole wall".to_owned(),
         other => format!("  wasm × {other}"),
     };
     let mut cells = vec![title];

@@ -2,9 +2,12 @@
 
 use super::{Subject, words_of};
 use crate::{figure::FLOOR, network::Network};
+use anyhow::{Context, bail};
 use palisade_policy::Policy;
 use palisade_wall::Command;
+use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     path::{Path, PathBuf},
 };
@@ -35,7 +38,9 @@ impl FloorProgram {
 
     /// The same where all but the command is made ahead and then waits to be told.
     pub(crate) fn parked(&self, command: &Command) -> Vec<OsString> {
-        self.with(vec!["--parked".into()]).line(command)
+        let mut parked = self.clone();
+        parked.words.insert(0, "--parked".into());
+        parked.line(command)
     }
 
     /// The command in it.
@@ -59,5 +64,79 @@ impl Subject for FloorProgram {
         _room: &Path,
     ) -> anyhow::Result<Vec<OsString>> {
         Ok(self.line(command))
+    }
+}
+
+/// The words by which `floor-wall` does what palisade told (`explain --json`).
+///
+/// # Errors
+///
+/// When a step is none that it can do: the floor would be less than the wall.
+pub(crate) fn steps_of(told: &Value) -> anyhow::Result<Vec<OsString>> {
+    let steps = told["steps"].as_array();
+    let steps = steps.context("palisade explain tells no steps")?;
+    let is_mount = |step: &&Value| step["step"] == "mount";
+    let mounted: BTreeSet<_> = steps
+        .iter()
+        .filter(is_mount)
+        .filter_map(|step| step["target"].as_str())
+        .collect();
+    let words = steps.iter().map(|step| words_of_step(step, &mounted));
+    let words: Vec<_> = words.collect::<anyhow::Result<_>>()?;
+    Ok(words.into_iter().flatten().map(OsString::from).collect())
+}
+
+/// What is mounted over is made with the mount; the root is made, left and named in any case.
+fn words_of_step<'a>(step: &'a Value, mounted: &BTreeSet<&str>) -> anyhow::Result<Vec<&'a str>> {
+    let text = |key: &str| {
+        let text = step[key].as_str();
+        text.with_context(|| format!("a step of palisade explain has no {key}: {step}"))
+    };
+    let kind = text("step")?;
+    Ok(match kind {
+        "make-root" | "leave-host" | "name-host" => vec![],
+        "write-file" if mounted.contains(text("path")?) => vec![],
+        "make-folder" => vec!["--folder", text("path")?],
+        "make-symlink" => vec!["--link", text("target")?, text("path")?],
+        "write-file" => vec!["--file", text("path")?, text("content")?],
+        "mount" => vec!["--mount", text("source")?, text("target")?],
+        "remount" => vec!["--scratch", text("target")?],
+        "mount-proc" => vec!["--proc", text("target")?],
+        other => bail!("the floor of a wall knows no step {other}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_wall_of_the_floor_has_each_step_of_palisades() {
+        let told = json!({"steps": [
+            {"step": "make-root", "size_bytes": 1},
+            {"step": "make-folder", "path": "/dev", "mode": 493},
+            {"step": "make-symlink", "path": "/dev/fd", "target": "/proc/self/fd"},
+            {"step": "write-file", "path": "/dev/null", "content": ""},
+            {"step": "mount", "source": "/dev/null", "target": "/dev/null"},
+            {"step": "write-file", "path": "/etc/passwd", "content": "me"},
+            {"step": "remount", "target": "/tmp", "set": "nodev", "clear": ""},
+            {"step": "mount-proc", "target": "/proc"},
+            {"step": "leave-host"},
+        ]});
+        let words = steps_of(&told).unwrap();
+        let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(
+            words.join(" "),
+            "--folder /dev --link /proc/self/fd /dev/fd --mount /dev/null /dev/null \
+             --file /etc/passwd me --scratch /tmp --proc /proc"
+        );
+    }
+
+    #[test]
+    fn a_step_that_it_cannot_do_is_an_error() {
+        let told = json!({"steps": [{"step": "hide", "target": "/a"}]});
+        let error = steps_of(&told).unwrap_err().to_string();
+        assert_eq!(error, "the floor of a wall knows no step hide");
     }
 }

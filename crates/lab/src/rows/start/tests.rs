@@ -73,6 +73,7 @@ fn quiet_machine() -> Samples {
         (STATIC, "bare", 392.0),
         (STATIC, "palisade run", 1310.0),
         (STATIC, FLOOR, 1100.0),
+        (STATIC, WALL_FLOOR, 1250.0),
         (STATIC, "bubblewrap", 3420.0),
         (STATIC, "palisade run --report", 1360.0),
         (STATIC, "library, keeper up", 760.0),
@@ -82,6 +83,7 @@ fn quiet_machine() -> Samples {
         (SYSTEM, "bare", 590.0),
         (SYSTEM, "palisade run", 1905.5),
         (SYSTEM, FLOOR, 1300.0),
+        (SYSTEM, WALL_FLOOR, 1700.0),
         (SYSTEM, "bubblewrap", 3800.0),
         (SYSTEM, SAME_VIEW, 7800.0),
         (MODULE, "bare", 390.0),
@@ -117,7 +119,7 @@ fn the_tables_fit_a_terminal() {
     assert_eq!(to_floor, 9);
     assert_eq!(
         figures.len(),
-        19 + 5 + to_floor,
+        21 + 7 + to_floor,
         "what is not shown is kept"
     );
 }

@@ -1,0 +1,304 @@
+/*
+ * The floor of a whole wall: starts a program with all that a domain of palisade's promises, made by one C program, and
+ * waits for it.
+ *
+ *     floor-wall [--parked] --filter FILE STEP… -- COMMAND [ARGUMENT…]
+ *
+ * STEP is `--folder PATH`, `--link TARGET PATH`, `--file PATH TEXT`, `--mount SOURCE PATH`, `--scratch PATH` (a folder
+ * of the root to write to) or `--proc PATH`, in the order of palisade's own plan. FILE has the instructions of its
+ * system-call filter.
+ *
+ * What `floor-start` makes is what no wall can do without: namespaces, one mount, a first process. This one adds what a
+ * domain has beside: a root of its own with what the steps say, read-only, and nothing of the host's left but that; a map
+ * of ids; a host name; for the program no capability and no way to any, a session of its own, Landlock's scopes and no
+ * TCP, and the filter. It is no wall itself: what is mounted is not looked at again, nobody outlives
+ * this program to end what it began, no descriptor is closed, no limit set, nothing told.
+ *
+ * Why it is the least: as in `floor-start` both children share this program's memory, so that the words are where they
+ * were; paths are those that it was given, with no look at what they are; and a mount takes two calls.
+ *
+ * `--parked` makes the domain ahead, as that of `floor-start` does, and says so in the same words. What is left of a start is
+ * what hangs on the program's policy: to wake its process, have that give up what it may, and execute.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/mount.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+		     CLONE_NEWCGROUP | CLONE_NEWNET,
+	STACK_BYTES = 256 << 10,
+	ROOT_FLAGS = MS_NOSUID | MS_NODEV,
+	/* LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and LANDLOCK_SCOPE_SIGNAL, of headers newer than some. */
+	SCOPES = 3,
+	MOST_INSTRUCTIONS = 4096,
+};
+
+/* Where the root is made: it is everywhere, and what is below it is not needed until it is out of sight. */
+#define PLACE "/tmp"
+/* Where the host's root is meanwhile. */
+#define HOST "/.host"
+
+/* struct landlock_ruleset_attr of interface 6. */
+struct rules {
+	__u64 files, network, scopes;
+};
+
+static char stack[STACK_BYTES] __attribute__((aligned(16)));
+static struct sock_filter instructions[MOST_INSTRUCTIONS];
+static struct sock_fprog filter = { .filter = instructions };
+static char id_map[32], group_map[32];
+
+static void die(const char *what)
+{
+	fprintf(stderr, "floor-wall: %s: %s\n", what, strerror(errno));
+	_exit(125);
+}
+
+static void write_to(const char *path, int flags, const char *text)
+{
+	size_t length = strlen(text);
+	int file = open(path, O_WRONLY | O_CLOEXEC | flags, 0444);
+	if (file < 0 || write(file, text, length) != (ssize_t)length || close(file) != 0)
+		die(path);
+}
+
+static void read_filter(const char *path)
+{
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = file < 0 ? -1 : read(file, instructions, sizeof instructions);
+	if (length <= 0 || close(file) != 0)
+		die(path);
+	filter.len = length / sizeof *instructions;
+}
+
+/* The program is who it was, to the outside and inside: the one map that a process may give itself. */
+static void map_ids(void)
+{
+	write_to("/proc/self/setgroups", 0, "deny");
+	write_to("/proc/self/gid_map", 0, group_map);
+	write_to("/proc/self/uid_map", 0, id_map);
+}
+
+static void make_folder(const char *path, mode_t mode)
+{
+	if (mkdir(path, mode) != 0 && errno != EEXIST)
+		die(path);
+}
+
+/* A file or folder to mount on, if there is none. */
+static void make_place(const char *source, const char *path)
+{
+	struct stat found;
+	if (stat(source, &found) != 0)
+		die(source);
+	int made = S_ISDIR(found.st_mode) ? mkdir(path, 0755) : mknod(path, S_IFREG | 0444, 0);
+	if (made != 0 && errno != EEXIST)
+		die(path);
+}
+
+static void mount_from_host(const char *source, const char *path)
+{
+	char from[4096];
+	struct mount_attr fixed = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID };
+	snprintf(from, sizeof from, HOST "%s", source);
+	make_place(from, path);
+	if (mount(from, path, NULL, MS_BIND | MS_REC, NULL) != 0)
+		die(source);
+	if (syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &fixed, sizeof fixed) != 0)
+		die(path);
+}
+
+/* Mounted on itself, it stays one to write to when the root is read-only. */
+static void mount_scratch(const char *path)
+{
+	struct mount_attr fixed = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC };
+	make_folder(path, 01777);
+	if (mount(path, path, NULL, MS_BIND, NULL) != 0)
+		die(path);
+	if (syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &fixed, sizeof fixed) != 0)
+		die(path);
+}
+
+static void mount_proc(const char *path)
+{
+	make_folder(path, 0755);
+	if (mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, NULL) != 0)
+		die(path);
+}
+
+/* Does one step; gives how many words it has. */
+static int step(char **words)
+{
+	const char *kind = words[0];
+	if (strcmp(kind, "--folder") == 0) {
+		make_folder(words[1], 0755);
+		return 2;
+	}
+	if (strcmp(kind, "--scratch") == 0) {
+		mount_scratch(words[1]);
+		return 2;
+	}
+	if (strcmp(kind, "--proc") == 0) {
+		mount_proc(words[1]);
+		return 2;
+	}
+	if (strcmp(kind, "--link") == 0) {
+		if (symlink(words[1], words[2]) != 0)
+			die(words[2]);
+	} else if (strcmp(kind, "--file") == 0) {
+		write_to(words[1], O_CREAT, words[2]);
+	} else if (strcmp(kind, "--mount") == 0) {
+		mount_from_host(words[1], words[2]);
+	} else {
+		errno = EINVAL;
+		die(kind);
+	}
+	return 3;
+}
+
+/* Gives the command's words. */
+static char **make_root(char **words)
+{
+	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
+		die("/");
+	if (mount("tmpfs", PLACE, "tmpfs", ROOT_FLAGS, "mode=755") != 0)
+		die(PLACE);
+	if (mkdir(PLACE HOST, 0755) != 0)
+		die(HOST);
+	if (syscall(SYS_pivot_root, PLACE, PLACE HOST) != 0 || chdir("/") != 0)
+		die("pivot_root");
+	while (*words != NULL && strcmp(*words, "--") != 0)
+		words += step(words);
+	if (umount2(HOST, MNT_DETACH) != 0 || rmdir(HOST) != 0)
+		die(HOST);
+	if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | ROOT_FLAGS, NULL) != 0)
+		die("/");
+	return words + 1;
+}
+
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { { 0 } };
+	for (int capability = 0; prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0; capability++)
+		;
+	if (syscall(SYS_capset, &header, none) != 0)
+		die("capset");
+}
+
+static void confine(void)
+{
+	struct rules rules = { .network = 3, .scopes = SCOPES };
+	if (setsid() < 0)
+		die("setsid");
+	drop_capabilities();
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		die("no_new_privs");
+	int made = syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
+	if (made < 0 || syscall(SYS_landlock_restrict_self, made, 0) != 0)
+		die("landlock");
+	close(made);
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) != 0)
+		die("seccomp");
+}
+
+static int wait_for(pid_t child)
+{
+	int status;
+	if (waitpid(child, &status, 0) != child)
+		die("wait");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void hold(void)
+{
+	static const char holding[] = "holding\n";
+	char byte;
+	if (write(STDOUT_FILENO, holding, sizeof holding - 1) < 0)
+		die("stdout");
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+}
+
+/* In the first process of the namespaces. */
+static void be_first(char **words, int is_parked)
+{
+	map_ids();
+	char **command = make_root(words);
+	if (sethostname("guest", 5) != 0)
+		die("sethostname");
+	pid_t child = vfork();
+	if (child < 0)
+		die("vfork");
+	if (child == 0) {
+		if (is_parked)
+			hold();
+		confine();
+		execv(command[0], command);
+		die(command[0]);
+	}
+	_exit(wait_for(child));
+}
+
+static int begin(void *words)
+{
+	be_first(words, 0);
+	return 125;
+}
+
+static int begin_parked(void *words)
+{
+	be_first(words, 1);
+	return 125;
+}
+
+static int run(char **words)
+{
+	int flags = NAMESPACES | CLONE_VM | CLONE_VFORK | SIGCHLD;
+	pid_t child = clone(begin, stack + STACK_BYTES, flags, words);
+	if (child < 0)
+		die("clone");
+	return wait_for(child);
+}
+
+static int park(char **words)
+{
+	/* No `CLONE_VM`: this program is gone before the other. */
+	pid_t child = clone(begin_parked, stack + STACK_BYTES, NAMESPACES | CLONE_PARENT | SIGCHLD, words);
+	if (child < 0)
+		die("clone");
+	printf("%d\n", child);
+	return fflush(stdout) == 0 ? 0 : 125;
+}
+
+int main(int argc, char **argv)
+{
+	int is_parked = argc > 1 && strcmp(argv[1], "--parked") == 0;
+	argc -= is_parked;
+	argv += is_parked;
+	if (argc < 5 || strcmp(argv[1], "--filter") != 0) {
+		fprintf(stderr, "usage: floor-wall [--parked] --filter FILE STEP... -- COMMAND [ARGUMENT...]\n");
+		return 125;
+	}
+	read_filter(argv[2]);
+	snprintf(id_map, sizeof id_map, "%d %d 1", geteuid(), geteuid());
+	snprintf(group_map, sizeof group_map, "%d %d 1", getegid(), getegid());
+	return is_parked ? park(argv + 3) : run(argv + 3);
+}
