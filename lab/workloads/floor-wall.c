@@ -2,7 +2,7 @@
  * The floor of a whole wall: starts a program with all that a domain of palisade's promises, made by one C program, and
  * waits for it.
  *
- *     floor-wall [--parked] --filter FILE STEP… -- COMMAND [ARGUMENT…]
+ *     floor-wall --filter FILE STEP… -- COMMAND [ARGUMENT…]
  *
  * STEP is `--folder PATH`, `--link TARGET PATH`, `--file PATH TEXT`, `--mount SOURCE PATH`, `--scratch PATH` (a folder
  * of the root to write to) or `--proc PATH`, in the order of palisade's own plan. FILE has the instructions of its
@@ -16,9 +16,6 @@
  *
  * Why it is the least: as in `floor-start` both children share this program's memory, so that the words are where they
  * were; paths are those that it was given, with no look at what they are; and a mount takes two calls.
- *
- * `--parked` makes the domain ahead, as that of `floor-start` does, and says so in the same words. What is left of a start is
- * what hangs on the program's policy: to wake its process, have that give up what it may, and execute.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -227,18 +224,8 @@ static int wait_for(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void hold(void)
-{
-	static const char holding[] = "holding\n";
-	char byte;
-	if (write(STDOUT_FILENO, holding, sizeof holding - 1) < 0)
-		die("stdout");
-	while (read(STDIN_FILENO, &byte, 1) > 0)
-		;
-}
-
 /* In the first process of the namespaces. */
-static void be_first(char **words, int is_parked)
+static int be_first(void *words)
 {
 	map_ids();
 	char **command = make_root(words);
@@ -248,8 +235,6 @@ static void be_first(char **words, int is_parked)
 	if (child < 0)
 		die("vfork");
 	if (child == 0) {
-		if (is_parked)
-			hold();
 		confine();
 		execv(command[0], command);
 		die(command[0]);
@@ -257,48 +242,18 @@ static void be_first(char **words, int is_parked)
 	_exit(wait_for(child));
 }
 
-static int begin(void *words)
-{
-	be_first(words, 0);
-	return 125;
-}
-
-static int begin_parked(void *words)
-{
-	be_first(words, 1);
-	return 125;
-}
-
-static int run(char **words)
-{
-	int flags = NAMESPACES | CLONE_VM | CLONE_VFORK | SIGCHLD;
-	pid_t child = clone(begin, stack + STACK_BYTES, flags, words);
-	if (child < 0)
-		die("clone");
-	return wait_for(child);
-}
-
-static int park(char **words)
-{
-	/* No `CLONE_VM`: this program is gone before the other. */
-	pid_t child = clone(begin_parked, stack + STACK_BYTES, NAMESPACES | CLONE_PARENT | SIGCHLD, words);
-	if (child < 0)
-		die("clone");
-	printf("%d\n", child);
-	return fflush(stdout) == 0 ? 0 : 125;
-}
-
 int main(int argc, char **argv)
 {
-	int is_parked = argc > 1 && strcmp(argv[1], "--parked") == 0;
-	argc -= is_parked;
-	argv += is_parked;
+	int flags = NAMESPACES | CLONE_VM | CLONE_VFORK | SIGCHLD;
 	if (argc < 5 || strcmp(argv[1], "--filter") != 0) {
-		fprintf(stderr, "usage: floor-wall [--parked] --filter FILE STEP... -- COMMAND [ARGUMENT...]\n");
+		fprintf(stderr, "usage: floor-wall --filter FILE STEP... -- COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
 	read_filter(argv[2]);
 	snprintf(id_map, sizeof id_map, "%d %d 1", geteuid(), geteuid());
 	snprintf(group_map, sizeof group_map, "%d %d 1", getegid(), getegid());
-	return is_parked ? park(argv + 3) : run(argv + 3);
+	pid_t child = clone(be_first, stack + STACK_BYTES, flags, argv + 3);
+	if (child < 0)
+		die("clone");
+	return wait_for(child);
 }

@@ -7,8 +7,8 @@
 use super::{
     BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, WASM, is_floor, policies, ratio_cell,
     start::{
-        MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED, add_floors, add_parked_floors, floor_of,
-        least_of, target_cell,
+        MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED, add_floors, add_parked_floor,
+        beside_wall, floor_of, least_of, target_cell,
     },
     try_peers,
     wasm::try_wasm,
@@ -59,9 +59,13 @@ impl Method for Boot {
         prepared
             .trials
             .push((contender, Box::new(BootingLibrary(library))));
-        let guest = (WORKLOAD, &alone, &command);
-        add_floors(&mut prepared, tools, guest, BootingProgram::native)?;
-        add_parked_floors(&mut prepared, tools, guest, BootingParked)?;
+        add_floors(
+            &mut prepared,
+            tools,
+            (WORKLOAD, &alone, &command),
+            BootingProgram::native,
+        )?;
+        add_parked_floor(&mut prepared, (WORKLOAD, &command), BootingParked)?;
         try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
             Program::in_subject(peer, &alone, &command).map(BootingProgram::native)
         });
@@ -195,7 +199,7 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
     let measure = (MAIN, Unit::Microseconds);
     let figure = || Figure::to_floor(samples, contender, &floor, measure, target);
     let figure = (is_native && is_measured).then(figure)?;
-    Some(figure.beside_floor(samples, &least_of(contender), Some(&floor)))
+    Some(beside_wall(figure, samples, &floor))
 }
 
 fn figure(samples: &Samples, contender: &Contender) -> Figure {

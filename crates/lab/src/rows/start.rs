@@ -19,7 +19,7 @@ use crate::{
     program::Program,
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
-    subjects::{Bare, FloorProgram, Palisade, SameView, Subject},
+    subjects::{Bare, Palisade, SameView, Subject},
     table::Table,
     trial::{TimedProgram, microseconds},
     workloads::Workloads,
@@ -63,8 +63,6 @@ pub(super) const PARKED_FLOOR: &str = "floor, parked";
 /// A launcher in C that makes all of a domain, and not its namespaces with one mount alone: what palisade's promises cost at
 /// least. A target against the floor may lie below it.
 pub(super) const WALL_FLOOR: &str = "floor, whole wall";
-/// The same of a domain that is parked: the program gives up what it may once it is told to begin.
-pub(super) const PARKED_WALL_FLOOR: &str = "floor, parked wall";
 /// What a start by the command may take beside the floor, and one of a domain that is parked.
 pub(super) const MOST_TIMES_FLOOR: f64 = 1.25;
 pub(super) const MOST_TIMES_PARKED_FLOOR: f64 = 1.1;
@@ -88,12 +86,7 @@ impl Method for Start {
                 .trials
                 .push((Contender::new(STATIC, name), Box::new(library)));
         }
-        add_parked_floors(
-            &mut prepared,
-            tools,
-            (STATIC, &alone, &command),
-            ParkedFloor,
-        )?;
+        add_parked_floor(&mut prepared, (STATIC, &command), ParkedFloor)?;
         if Path::new(SYSTEM_TRUE).exists() {
             let (policy, command) = (Policy::default(), Command::new(SYSTEM_TRUE));
             add_programs(&mut prepared, tools, (SYSTEM, &policy, &command))?;
@@ -157,15 +150,19 @@ fn add_programs(
     Ok(())
 }
 
-/// What a start takes at least, each timed by `trial`: of the namespaces alone, and of all that a domain is.
+/// What a start takes at least, each timed by `trial`: the namespaces alone, and all that a domain is.
 pub(super) fn add_floors<T: Trial + 'static>(
     prepared: &mut Prepared,
     tools: &Tools,
     (workload, policy, command): (&str, &Policy, &Command),
     trial: impl Fn(Program) -> T,
 ) -> anyhow::Result<()> {
-    let floors = floors(&prepared.workloads, tools, policy, command)?;
-    for (name, floor) in [FLOOR, WALL_FLOOR].into_iter().zip(floors) {
+    let whole = prepared
+        .workloads
+        .add_wall_floor(&tools.palisade, policy, command);
+    let alone = prepared.workloads.add_floor(Floor::Start)?;
+    let alone = alone.context("starts have no floor");
+    for (name, floor) in [(FLOOR, alone), (WALL_FLOOR, whole)] {
         let left_out = try_one(prepared, Contender::new(workload, name), || {
             Program::in_subject(&floor?, policy, command).map(&trial)
         });
@@ -174,35 +171,20 @@ pub(super) fn add_floors<T: Trial + 'static>(
     Ok(())
 }
 
-/// The same of what is left of a start where a domain is parked.
-pub(super) fn add_parked_floors<T: Trial + 'static>(
+/// What is left of a start where a domain is parked, which then has all but the program.
+pub(super) fn add_parked_floor<T: Trial + 'static>(
     prepared: &mut Prepared,
-    tools: &Tools,
-    (workload, policy, command): (&str, &Policy, &Command),
+    (workload, command): (&str, &Command),
     trial: impl Fn(Program) -> T,
 ) -> anyhow::Result<()> {
-    let floors = floors(&prepared.workloads, tools, policy, command)?;
-    for (name, floor) in [PARKED_FLOOR, PARKED_WALL_FLOOR].into_iter().zip(floors) {
-        let left_out = try_one(prepared, Contender::new(workload, name), || {
-            Program::new(&floor?.parked(command)).map(&trial)
-        });
-        prepared.warnings.extend(left_out);
-    }
+    let Some(floor) = prepared.workloads.add_floor(Floor::Start)? else {
+        return Ok(());
+    };
+    let left_out = try_one(prepared, Contender::new(workload, PARKED_FLOOR), || {
+        Program::new(&floor.parked(command)).map(&trial)
+    });
+    prepared.warnings.extend(left_out);
     Ok(())
-}
-
-fn floors(
-    workloads: &Workloads,
-    tools: &Tools,
-    policy: &Policy,
-    command: &Command,
-) -> anyhow::Result<[anyhow::Result<FloorProgram>; 2]> {
-    let alone = workloads.add_floor(Floor::Start)?;
-    let alone = alone.context("starts have no floor");
-    Ok([
-        alone,
-        workloads.add_wall_floor(&tools.palisade, policy, command),
-    ])
 }
 
 /// bubblewrap with no more of the system than palisade shows.
@@ -369,13 +351,21 @@ fn wall_figure(samples: &Samples, contender: &Contender) -> Figure {
     .beside_floor(samples, &least_of(contender), baseline)
 }
 
-/// What a target is judged beside: all that a domain is.
+/// What a target is judged beside: for the command all that it makes, for others the floor, which has that made ahead.
 pub(super) fn least_of(contender: &Contender) -> Contender {
-    let subject = match contender.subject.as_str() {
-        PARKED | PLANNED => PARKED_WALL_FLOOR,
-        _ => WALL_FLOOR,
-    };
-    Contender::new(&contender.workload, subject)
+    match contender.subject.as_str() {
+        PARKED | PLANNED => floor_of(contender),
+        _ => Contender::new(&contender.workload, WALL_FLOOR),
+    }
+}
+
+/// What is compared with the floor, judged beside what all of the wall takes.
+pub(super) fn beside_wall(figure: Figure, samples: &Samples, floor: &Contender) -> Figure {
+    let least = least_of(&figure.contender);
+    match least == *floor {
+        true => figure,
+        false => figure.beside_floor(samples, &least, Some(floor)),
+    }
 }
 
 /// Of starts that find all but the program there, the one that does too.
@@ -402,7 +392,7 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
     let target = most.map(Target::AtMostTimesFloor);
     let measure = (WALL, Unit::Microseconds);
     let figure = Figure::to_floor(samples, contender, &floor, measure, target);
-    Some(figure.beside_floor(samples, &least_of(contender), Some(&floor)))
+    Some(beside_wall(figure, samples, &floor))
 }
 
 /// Starts beside others' of the same rounds: the module's beside that of a native program behind the process wall and beside
@@ -410,7 +400,6 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
 fn other_figures(samples: &Samples) -> Vec<Figure> {
     let module = (MODULE, WASM);
     let of_command = Some(Target::AtMostTimesOther(MOST_TIMES_FLOOR));
-    let of_parked = Some(Target::AtMostTimesOther(MOST_TIMES_PARKED_FLOOR));
     let others = [
         (
             module,
@@ -428,8 +417,6 @@ fn other_figures(samples: &Samples) -> Vec<Figure> {
             Some(Target::AtMostTimesOther(0.6)),
         ),
         ((STATIC, PALISADE), (STATIC, WALL_FLOOR), of_command),
-        ((STATIC, PARKED), (STATIC, PARKED_WALL_FLOOR), of_parked),
-        ((STATIC, PLANNED), (STATIC, PARKED_WALL_FLOOR), of_parked),
         ((SYSTEM, PALISADE), (SYSTEM, BUBBLEWRAP), None),
         ((SYSTEM, PALISADE), (SYSTEM, WALL_FLOOR), of_command),
         (
@@ -531,10 +518,6 @@ fn floor_cells(figure: &Figure) -> Vec<String> {
 fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
     let other = measure.strip_prefix("wall to ").unwrap_or(measure);
     let title = match other {
-        PARKED_WALL_FLOOR => {
-            let ours = figure.contender.subject.trim_start_matches("library, ");
-            format!("  {ours} × parked wall")
-        }
         PALISADE => "  wasm × process wall".to_owned(),
         BUBBLEWRAP => "  palisade × bubblewrap".to_owned(),
         SAME_VIEW => "  palisade × same view".to_owned(),

@@ -38,9 +38,7 @@ impl FloorProgram {
 
     /// The same where all but the command is made ahead and then waits to be told.
     pub(crate) fn parked(&self, command: &Command) -> Vec<OsString> {
-        let mut parked = self.clone();
-        parked.words.insert(0, "--parked".into());
-        parked.line(command)
+        self.with(vec!["--parked".into()]).line(command)
     }
 
     /// The command in it.
