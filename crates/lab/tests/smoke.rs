@@ -171,10 +171,14 @@ fn start() {
     let workloads = ["static true", "/usr/bin/true", "WebAssembly true"];
     let peers: usize = workloads.iter().map(|one| peers(outcome, one)).sum();
     let floors = workloads.map(|one| floors(outcome, one));
-    assert_eq!(floors, [2, 1, 0], "one of them parked: {outcome}");
+    assert_eq!(
+        floors,
+        [3, 2, 0],
+        "each with a whole wall, and one parked: {outcome}"
+    );
     assert_complete(
         outcome,
-        14 + peers + wasm_walls(outcome, "WebAssembly true"),
+        16 + peers + wasm_walls(outcome, "WebAssembly true"),
     );
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
@@ -223,8 +227,8 @@ fn osv_boot() {
     let outcome = run("osv-boot", out.path()).unwrap();
     let wasm = wasm_walls(&outcome, "main");
     assert_eq!(wasm == 1, has_wasi(), "{outcome}");
-    assert_eq!(floors(&outcome, "main"), 2, "{outcome}");
-    assert_complete(&outcome, 5 + wasm + peers(&outcome, "main"));
+    assert_eq!(floors(&outcome, "main"), 3, "{outcome}");
+    assert_complete(&outcome, 6 + wasm + peers(&outcome, "main"));
 }
 
 #[test]
