@@ -15,7 +15,7 @@
 mod twice;
 
 use crate::{
-    host::{Host, Identity, Mounts},
+    host::{Host, Identity, Kind, Mounts},
     layout::{Layout, Shown},
     paths::join,
 };
@@ -80,9 +80,13 @@ impl<'a> Reach<'a> {
     }
 
     /// Whether control groups lie in what was granted: an open folder of those is a place for a new process
-    /// (`CLONE_INTO_CGROUP`), and who may write there is asked by user, whatever the mount says.
+    /// (`CLONE_INTO_CGROUP`), and who may write there is asked by user, whatever the mount says. What is no folder leads to
+    /// none, and the table of mounts, which the kernel takes its time to write, is not read for it.
     pub(crate) fn shows_control_groups(&self) -> bool {
-        let mut granted = self.layout.granted_mounts().peekable();
+        let granted = self.layout.granted_mounts();
+        let mut granted = granted
+            .filter(|shown| shown.found.kind == Kind::Folder)
+            .peekable();
         if granted.peek().is_none() {
             return false;
         }

@@ -46,8 +46,8 @@ struct Node {
 #[derive(Clone, Debug)]
 enum Thing {
     Folder,
-    /// A folder where a proc file system is mounted.
-    Proc,
+    /// A folder where a file system of this kind is mounted.
+    Mounted(&'static str),
     File(Vec<u8>),
     Device,
     Fifo,
@@ -129,7 +129,11 @@ impl Table {
     }
 
     pub(crate) fn proc(self, path: &str) -> Self {
-        self.put(path, Thing::Proc, 0o555)
+        self.put(path, Thing::Mounted("proc"), 0o555)
+    }
+
+    pub(crate) fn control_groups(self, path: &str) -> Self {
+        self.put(path, Thing::Mounted("cgroup2"), 0o755)
     }
 
     /// Shows the folder `from` at `to` too.
@@ -213,7 +217,7 @@ impl Table {
                     }
                     left.extend(components(target).rev());
                 }
-                Some(Thing::Folder | Thing::Proc) => resolved = next,
+                Some(Thing::Folder | Thing::Mounted(_)) => resolved = next,
                 Some(_) if left.is_empty() => resolved = next,
                 Some(_) => return Err(Errno::NOTDIR),
                 None => return Err(Errno::NOENT),
@@ -260,7 +264,7 @@ impl Host for Table {
         let entry = self.entry(&canonical).ok_or(Errno::NOENT)?;
         Ok(Found {
             kind: match entry.thing {
-                Thing::Folder | Thing::Proc | Thing::Link(_) => Kind::Folder,
+                Thing::Folder | Thing::Mounted(_) | Thing::Link(_) => Kind::Folder,
                 Thing::File(_) => Kind::File,
                 Thing::Device => Kind::Device,
                 Thing::Fifo => Kind::Fifo,
@@ -300,7 +304,7 @@ impl Host for Table {
                 name: path.file_name()?.into(),
                 kind: match entry.thing {
                     Thing::Link(_) => EntryKind::Link,
-                    Thing::Folder | Thing::Proc => EntryKind::Folder,
+                    Thing::Folder | Thing::Mounted(_) => EntryKind::Folder,
                     Thing::File(_) | Thing::Device | Thing::Fifo => EntryKind::File,
                 },
             })
@@ -313,7 +317,7 @@ impl Host for Table {
         let mut below = below.filter(|(path, _)| path.starts_with(folder));
         below.all(|(_, entry)| match entry.thing {
             Thing::Link(_) => true,
-            Thing::Folder | Thing::Proc => entry.mode & 0o5 == 0o5,
+            Thing::Folder | Thing::Mounted(_) => entry.mode & 0o5 == 0o5,
             Thing::File(_) => entry.mode & 0o4 == 0o4,
             Thing::Device | Thing::Fifo => false,
         })
@@ -331,16 +335,18 @@ impl Host for Table {
     }
 
     fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {
-        let things = self.entries.iter();
-        let mounts = things.filter(|(_, entry)| matches!(entry.thing, Thing::Proc));
-        let points = mounts.map(|(path, _)| path.clone());
-        let mount = |point| Mount {
+        let mount = |point: &Path, kind: &str| Mount {
             id: 0,
             device: "0:32".into(),
             root: "/".into(),
-            point,
-            kind: "proc".into(),
+            point: point.into(),
+            kind: kind.into(),
         };
+        let things = self.entries.iter();
+        let mounted = things.filter_map(|(path, entry)| match entry.thing {
+            Thing::Mounted(kind) => Some(mount(path, kind)),
+            _ => None,
+        });
         let disk = |root: &Path, point: &Path| Mount {
             id: 0,
             device: "8:1".into(),
@@ -351,7 +357,8 @@ impl Host for Table {
         let root = disk(Path::new("/"), Path::new("/"));
         let binds = self.binds.iter().filter(|bind| bind.is_told);
         let binds = binds.map(|bind| disk(&bind.from, &bind.to));
-        let procs = points.chain(["/proc".into()]).map(mount);
-        Ok([root].into_iter().chain(binds).chain(procs).collect())
+        let proc = [mount(Path::new("/proc"), "proc")];
+        let all = [root].into_iter().chain(binds).chain(mounted).chain(proc);
+        Ok(all.collect())
     }
 }

@@ -1063,3 +1063,23 @@ fn nobody_is_asked_where_a_signal_takes_calls_back() {
         plan(&user()).unwrap();
     }
 }
+
+/// An ordinary user may own some, and `CLONE_INTO_CGROUP` hides in memory which a process is put into.
+#[test]
+fn clone3_is_refused_where_a_folder_of_control_groups_is_in_sight() {
+    let host = home()
+        .folder("/sys")
+        .control_groups("/sys/fs")
+        .file("/sys/fs/cgroup.procs", "");
+    let allows = |grants: &str| {
+        let policy = policy(&format!("[grants]\n{grants}"));
+        let command = Command::new("program");
+        let plan = make_plan(&policy, &command, &user(), &surroundings(&[]), &host);
+        plan.unwrap().seccomp.unwrap().clone3
+    };
+    assert!(allows("read = ['work']") && allows("read = ['script']"));
+    assert!(!allows("read = ['/sys/fs']"), "they are granted");
+    assert!(!allows("read = ['/sys']"), "they lie in what is granted");
+    assert!(!allows("write = ['work']\nread = ['/sys/fs:/groups']"));
+    assert!(allows("read = ['/sys/fs/cgroup.procs']"), "no folder");
+}
