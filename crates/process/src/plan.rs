@@ -317,13 +317,13 @@ fn plan_domain(
     refuse_reach(&reach, &network, host)?;
     // By sockets that are handed over others may hand over more.
     let is_met = grantable || !surroundings.handed.is_empty() || calls::inherits_listeners(policy);
-    let clone3 = calls::allows_clone3(policy, machine, &reach, is_met);
+    let clone3 = calls::allows_clone3(policy, machine, &layout, &reach, is_met);
     let environment = variables(policy, surroundings, host);
     let cwd = working_directory(policy, surroundings, &layout);
     let home_inside = environment.value_of("HOME").map(PathBuf::from);
     let stands_there = surroundings.cwd.as_deref() == Some(&*cwd);
     let limits = &policy.limits;
-    let host_network = calls::host_network(policy, machine, &network, surroundings);
+    let host_network = calls::host_network(policy, machine, &layout, &network, surroundings);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
     let share = bounds::share(
         policy,

@@ -51,6 +51,7 @@ enum Thing {
     File(Vec<u8>),
     Device,
     Fifo,
+    Socket,
     Link(PathBuf),
 }
 
@@ -130,6 +131,10 @@ impl Table {
 
     pub(crate) fn proc(self, path: &str) -> Self {
         self.put(path, Thing::Mounted("proc"), 0o555)
+    }
+
+    pub(crate) fn socket(self, path: &str) -> Self {
+        self.put(path, Thing::Socket, 0o755)
     }
 
     pub(crate) fn control_groups(self, path: &str) -> Self {
@@ -268,6 +273,7 @@ impl Host for Table {
                 Thing::File(_) => Kind::File,
                 Thing::Device => Kind::Device,
                 Thing::Fifo => Kind::Fifo,
+                Thing::Socket => Kind::Socket,
             },
             identity: Identity {
                 device_major: 8,
@@ -305,7 +311,7 @@ impl Host for Table {
                 kind: match entry.thing {
                     Thing::Link(_) => EntryKind::Link,
                     Thing::Folder | Thing::Mounted(_) => EntryKind::Folder,
-                    Thing::File(_) | Thing::Device | Thing::Fifo => EntryKind::File,
+                    Thing::File(_) | Thing::Device | Thing::Fifo | Thing::Socket => EntryKind::File,
                 },
             })
         });
@@ -319,7 +325,7 @@ impl Host for Table {
             Thing::Link(_) => true,
             Thing::Folder | Thing::Mounted(_) => entry.mode & 0o5 == 0o5,
             Thing::File(_) => entry.mode & 0o4 == 0o4,
-            Thing::Device | Thing::Fifo => false,
+            Thing::Device | Thing::Fifo | Thing::Socket => false,
         })
     }
 

@@ -50,6 +50,7 @@ pub(super) fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Gro
 pub(super) fn allows_clone3(
     policy: &Policy,
     machine: &Machine,
+    layout: &Layout,
     reach: &Reach<'_>,
     is_met: bool,
 ) -> bool {
@@ -59,7 +60,7 @@ pub(super) fn allows_clone3(
         Tier::Bare => false,
         Tier::Privileged => true,
         Tier::UserNamespace => {
-            !is_met && !meets_others(policy, machine) && !reach.shows_control_groups()
+            !is_met && !meets_others(policy, machine, layout) && !reach.shows_control_groups()
         }
     }
 }
@@ -102,13 +103,14 @@ fn why_unattended(policy: &Policy, machine: &Machine) -> Option<&'static str> {
 pub(super) fn host_network(
     policy: &Policy,
     machine: &Machine,
+    layout: &Layout,
     network: &Network,
     surroundings: &Surroundings,
 ) -> Option<HostNetwork> {
     let inherits = inherits_listeners(policy);
     let serves_inside = surroundings.inner_port.is_some();
     let is_handed = surroundings.handed.iter().any(|listener| listener.internet);
-    let meets_others = meets_others(policy, machine);
+    let meets_others = meets_others(policy, machine, layout);
     if network.is_empty() && !inherits && !is_handed && !meets_others && !serves_inside {
         return None;
     }
@@ -130,12 +132,14 @@ pub(super) fn host_network(
 
 /// Whether somebody outside of the domain can pass open files to the guest (`SCM_RIGHTS`), and so sockets of
 /// the host's network, granted to a guest that this one is not: over local sockets where others find them,
-/// or those of others. Without Landlock they can be made wherever the guest may write.
-fn meets_others(policy: &Policy, machine: &Machine) -> bool {
+/// or those of others, whatever they were granted by: a socket that may be read is connected to. Without Landlock they can
+/// be made wherever the guest may write.
+fn meets_others(policy: &Policy, machine: &Machine, layout: &Layout) -> bool {
     let is_local = |grant: &ConnectGrant| matches!(grant, ConnectGrant::Unix(_));
     let mut files = policy.grants.files.iter();
     let writes = files.any(|grant| grant.access == Access::Write);
     grants_ipc(policy)
+        || !layout.meeting_places().is_empty()
         || policy.grants.connect.iter().any(is_local)
         || writes && machine.landlock_abi.is_none()
 }

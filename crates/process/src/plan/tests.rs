@@ -422,9 +422,11 @@ fn a_network_grant_decides_which_calls_the_supervisor_answers() {
 
 #[test]
 fn a_guest_that_meets_others_has_what_they_pass_to_it_judged() {
-    let network = |text| {
-        let plan = plan(text);
-        plan.seccomp.and_then(|groups| groups.host_network)
+    let host = home().socket("/home/ada/socket");
+    let network = |text: &str| {
+        let (policy, command) = (policy(text), Command::new("program"));
+        let plan = make_plan(&policy, &command, &user(), &surroundings(&[]), &host);
+        plan.unwrap().seccomp.unwrap().host_network
     };
     let met = HostNetwork {
         brokered: true,
@@ -434,6 +436,13 @@ fn a_guest_that_meets_others_has_what_they_pass_to_it_judged() {
     let ipc = "grants.write = ['/home/ada/work']\ngrants.ipc = ['/home/ada/work']";
     assert_eq!(network(ipc), Some(met));
     assert_eq!(network("grants.write = ['/home/ada/work']"), None);
+    for by in [
+        "read = ['socket']",
+        "write = ['socket:/s']",
+        "connect = ['unix:socket']",
+    ] {
+        assert_eq!(network(&format!("[grants]\n{by}")), Some(met), "{by}");
+    }
 }
 
 #[test]
@@ -1068,8 +1077,10 @@ fn nobody_is_asked_where_a_signal_takes_calls_back() {
 #[test]
 fn clone3_is_refused_where_a_folder_of_control_groups_is_in_sight() {
     let host = home()
+        .socket("/home/ada/socket")
         .folder("/sys")
         .control_groups("/sys/fs")
+        .folder("/sys/fs/mine")
         .file("/sys/fs/cgroup.procs", "");
     let allows = |grants: &str| {
         let policy = policy(&format!("[grants]\n{grants}"));
@@ -1080,6 +1091,8 @@ fn clone3_is_refused_where_a_folder_of_control_groups_is_in_sight() {
     assert!(allows("read = ['work']") && allows("read = ['script']"));
     assert!(!allows("read = ['/sys/fs']"), "they are granted");
     assert!(!allows("read = ['/sys']"), "they lie in what is granted");
+    assert!(!allows("read = ['/sys/fs/mine']"), "it is one");
+    assert!(!allows("read = ['socket']"), "somebody else may pass one");
     assert!(!allows("write = ['work']\nread = ['/sys/fs:/groups']"));
     assert!(allows("read = ['/sys/fs/cgroup.procs']"), "no folder");
 }
