@@ -4,18 +4,23 @@
  *
  *     floor-wall --filter FILE STEP… -- COMMAND [ARGUMENT…]
  *
- * STEP is `--folder PATH`, `--link TARGET PATH`, `--file PATH TEXT`, `--mount SOURCE PATH`, `--scratch PATH` (a folder
- * of the root to write to) or `--proc PATH`, in the order of palisade's own plan. FILE has the instructions of its
- * system-call filter.
+ * STEP is `--folder PATH`, `--link TARGET PATH`, `--file PATH TEXT`, `--mount SOURCE PATH` (on a place that is there),
+ * `--scratch PATH` (a folder of the root to write to) or `--proc PATH`, in the order of palisade's own plan. FILE has the
+ * instructions of a system-call filter of palisade's.
  *
  * What `floor-start` makes is what no wall can do without: namespaces, one mount, a first process. This one adds what a
  * domain has beside: a root of its own with what the steps say, read-only, and nothing of the host's left but that; a map
  * of ids; a host name; for the program no capability and no way to any, a session of its own, Landlock's scopes and no
- * TCP, and the filter. It is no wall itself: what is mounted is not looked at again, nobody outlives
- * this program to end what it began, no descriptor is closed, no limit set, nothing told.
+ * TCP, and the filter. It is no wall itself, and less than a domain: what is mounted is not looked at again and may have
+ * devices and be executed; the root has no bound; there is no session keyring, no lock on how capabilities come
+ * (securebits), no bound on namespaces inside (`max_user_namespaces`) and none on memory that is executed (`memfd_noexec`);
+ * the filter tells nobody of anything; no descriptor is closed, no limit set, and nobody outlives this program to end what
+ * it began.
  *
  * Why it is the least: as in `floor-start` both children share this program's memory, so that the words are where they
- * were; paths are those that it was given, with no look at what they are; and a mount takes two calls.
+ * were; paths are those that it was given, with no look at what they are; a mount takes one call, and one call more makes
+ * all of them read-only with the root (mount_setattr(2)). A new user namespace has no mount that others would see, so
+ * that none is taken from them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -93,49 +98,39 @@ static void map_ids(void)
 	write_to("/proc/self/uid_map", 0, id_map);
 }
 
-static void make_folder(const char *path, mode_t mode)
+static void make_folder(const char *path)
 {
-	if (mkdir(path, mode) != 0 && errno != EEXIST)
-		die(path);
-}
-
-/* A file or folder to mount on, if there is none. */
-static void make_place(const char *source, const char *path)
-{
-	struct stat found;
-	if (stat(source, &found) != 0)
-		die(source);
-	int made = S_ISDIR(found.st_mode) ? mkdir(path, 0755) : mknod(path, S_IFREG | 0444, 0);
-	if (made != 0 && errno != EEXIST)
+	if (mkdir(path, 0755) != 0)
 		die(path);
 }
 
 static void mount_from_host(const char *source, const char *path)
 {
 	char from[4096];
-	struct mount_attr fixed = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID };
 	snprintf(from, sizeof from, HOST "%s", source);
-	make_place(from, path);
 	if (mount(from, path, NULL, MS_BIND | MS_REC, NULL) != 0)
 		die(source);
-	if (syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &fixed, sizeof fixed) != 0)
+}
+
+/* A mount of its own can be written to where the root is read-only. */
+static void mount_scratch(const char *path)
+{
+	if (mount(path, path, NULL, MS_BIND, NULL) != 0)
 		die(path);
 }
 
-/* Mounted on itself, it stays one to write to when the root is read-only. */
-static void mount_scratch(const char *path)
+static void open_scratch(const char *path)
 {
-	struct mount_attr fixed = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC };
-	make_folder(path, 01777);
-	if (mount(path, path, NULL, MS_BIND, NULL) != 0)
-		die(path);
+	struct mount_attr fixed = {
+		.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+		.attr_clr = MOUNT_ATTR_RDONLY,
+	};
 	if (syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &fixed, sizeof fixed) != 0)
 		die(path);
 }
 
 static void mount_proc(const char *path)
 {
-	make_folder(path, 0755);
 	if (mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, NULL) != 0)
 		die(path);
 }
@@ -145,7 +140,7 @@ static int step(char **words)
 {
 	const char *kind = words[0];
 	if (strcmp(kind, "--folder") == 0) {
-		make_folder(words[1], 0755);
+		make_folder(words[1]);
 		return 2;
 	}
 	if (strcmp(kind, "--scratch") == 0) {
@@ -159,6 +154,9 @@ static int step(char **words)
 	if (strcmp(kind, "--link") == 0) {
 		if (symlink(words[1], words[2]) != 0)
 			die(words[2]);
+	} else if (strcmp(kind, "--file") == 0 && *words[2] == '\0') {
+		if (mknod(words[1], S_IFREG | 0444, 0) != 0)
+			die(words[1]);
 	} else if (strcmp(kind, "--file") == 0) {
 		write_to(words[1], O_CREAT, words[2]);
 	} else if (strcmp(kind, "--mount") == 0) {
@@ -173,20 +171,23 @@ static int step(char **words)
 /* Gives the command's words. */
 static char **make_root(char **words)
 {
-	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
-		die("/");
+	struct mount_attr fixed = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID };
 	if (mount("tmpfs", PLACE, "tmpfs", ROOT_FLAGS, "mode=755") != 0)
 		die(PLACE);
 	if (mkdir(PLACE HOST, 0755) != 0)
 		die(HOST);
 	if (syscall(SYS_pivot_root, PLACE, PLACE HOST) != 0 || chdir("/") != 0)
 		die("pivot_root");
+	char **scratch = words;
 	while (*words != NULL && strcmp(*words, "--") != 0)
 		words += step(words);
 	if (umount2(HOST, MNT_DETACH) != 0 || rmdir(HOST) != 0)
 		die(HOST);
-	if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | ROOT_FLAGS, NULL) != 0)
+	if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &fixed, sizeof fixed) != 0)
 		die("/");
+	for (; scratch < words; scratch++)
+		if (strcmp(*scratch, "--scratch") == 0)
+			open_scratch(scratch[1]);
 	return words + 1;
 }
 

@@ -7,7 +7,6 @@ use palisade_policy::Policy;
 use palisade_wall::Command;
 use serde_json::Value;
 use std::{
-    collections::BTreeSet,
     ffi::OsString,
     path::{Path, PathBuf},
 };
@@ -73,19 +72,13 @@ impl Subject for FloorProgram {
 pub(crate) fn steps_of(told: &Value) -> anyhow::Result<Vec<OsString>> {
     let steps = told["steps"].as_array();
     let steps = steps.context("palisade explain tells no steps")?;
-    let is_mount = |step: &&Value| step["step"] == "mount";
-    let mounted: BTreeSet<_> = steps
-        .iter()
-        .filter(is_mount)
-        .filter_map(|step| step["target"].as_str())
-        .collect();
-    let words = steps.iter().map(|step| words_of_step(step, &mounted));
+    let words = steps.iter().map(words_of_step);
     let words: Vec<_> = words.collect::<anyhow::Result<_>>()?;
     Ok(words.into_iter().flatten().map(OsString::from).collect())
 }
 
-/// What is mounted over is made with the mount; the root is made, left and named in any case.
-fn words_of_step<'a>(step: &'a Value, mounted: &BTreeSet<&str>) -> anyhow::Result<Vec<&'a str>> {
+/// The root is made, left and named in any case.
+fn words_of_step(step: &Value) -> anyhow::Result<Vec<&str>> {
     let text = |key: &str| {
         let text = step[key].as_str();
         text.with_context(|| format!("a step of palisade explain has no {key}: {step}"))
@@ -93,7 +86,6 @@ fn words_of_step<'a>(step: &'a Value, mounted: &BTreeSet<&str>) -> anyhow::Resul
     let kind = text("step")?;
     Ok(match kind {
         "make-root" | "leave-host" | "name-host" => vec![],
-        "write-file" if mounted.contains(text("path")?) => vec![],
         "make-folder" => vec!["--folder", text("path")?],
         "make-symlink" => vec!["--link", text("target")?, text("path")?],
         "write-file" => vec!["--file", text("path")?, text("content")?],
@@ -126,7 +118,7 @@ mod tests {
         let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
             words.join(" "),
-            "--folder /dev --link /proc/self/fd /dev/fd --mount /dev/null /dev/null \
+            "--folder /dev --link /proc/self/fd /dev/fd --file /dev/null  --mount /dev/null /dev/null \
              --file /etc/passwd me --scratch /tmp --proc /proc"
         );
     }
