@@ -1,5 +1,5 @@
 /*
- * The floor of a whole wall: starts a program with all that a domain of palisade's promises, made by one C program, and
+ * The floor of a whole wall: starts a program behind the wall that a domain of palisade's has, made by one C program, and
  * waits for it.
  *
  *     floor-wall --filter FILE STEP… -- COMMAND [ARGUMENT…]
