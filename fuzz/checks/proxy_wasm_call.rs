@@ -9,11 +9,10 @@ use http::{HeaderMap, HeaderName, Request, Response, header};
 use palisade_engine::guest::{Engine, Limits, Program};
 use palisade_filter::{
     Action, Bounds, CallRefused, Exchange, FaultKind, Filter, Host, HttpCall, HttpCallResponse,
-    Instance, LogLevel, Message, Part, Peer, Settings, Shared, SharedBounds,
+    Instance, LogLevel, Message, Part, Peer, Properties, Settings, Shared, SharedBounds,
 };
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
     fmt::Write as _,
     rc::Rc,
     sync::{Arc, OnceLock},
@@ -378,7 +377,7 @@ pub(crate) fn exchange() -> Box<Exchange> {
         }),
         route: "route".into(),
         service: "service".into(),
-        properties: BTreeMap::new(),
+        properties: Properties::default(),
         local_response: None,
         started: None,
     })

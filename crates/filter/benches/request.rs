@@ -5,9 +5,9 @@ use http::{Request, Response};
 use palisade_engine::guest::Engine;
 use palisade_filter::{
     Action, CallRefused, Exchange, Filter, Host, HttpCall, Instance, Limits, LogLevel, Message,
-    Peer, Settings, Shared,
+    Peer, Properties, Settings, Shared,
 };
-use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 /// Every callback of a header filter, none of which does anything: seven crossings.
 const NULL: &str = r#"(module
@@ -88,7 +88,7 @@ fn exchange() -> Box<Exchange> {
         peer: Rc::new(Peer::default()),
         route: "route".into(),
         service: "service".into(),
-        properties: BTreeMap::new(),
+        properties: Properties::default(),
         local_response: None,
         started: None,
     })

@@ -25,8 +25,8 @@ pub struct Exchange {
     pub route: Rc<str>,
     /// The service's name, for the property `cluster_name`.
     pub service: Rc<str>,
-    /// Properties that filters have set, by path; the parts of a path are parted by NUL.
-    pub properties: BTreeMap<Bytes, Bytes>,
+    /// Those that filters have set.
+    pub properties: Properties,
     /// The response of a filter in place of the service's.
     pub local_response: Option<Box<LocalResponse>>,
     /// When the request's first byte came, for the property `request.time`.
@@ -49,6 +49,27 @@ impl Exchange {
             local_response: None,
             started: self.started,
         }
+    }
+}
+
+/// Properties by path; the parts of a path are parted by NUL. Most exchanges have none.
+#[derive(Clone, Debug, Default)]
+pub struct Properties(Option<Box<BTreeMap<Bytes, Bytes>>>);
+
+impl Properties {
+    /// The value of one.
+    pub fn get(&self, path: &[u8]) -> Option<&Bytes> {
+        self.0.as_ref()?.get(path)
+    }
+
+    /// Sets one.
+    pub fn set(&mut self, path: Bytes, value: Bytes) {
+        self.0.get_or_insert_default().insert(path, value);
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        self.0.iter().flat_map(|set| set.iter())
     }
 }
 

@@ -47,6 +47,17 @@ pub struct InstanceMetrics {
     pub streams: usize,
 }
 
+/// What comes of [`Instance::finish`].
+#[derive(Debug)]
+pub enum Finish {
+    /// The exchange is over.
+    Over(Option<Box<Exchange>>),
+    /// The head does not pass: the stream is open.
+    Held(Action),
+    /// The exchange is over, and the instance too: the guest was ended in a callback for that.
+    Failed(Option<Box<Exchange>>, Fault),
+}
+
 impl Instance {
     /// Starts an instance: `_initialize` or `_start`, `proxy_on_context_create` of the root context,
     /// `proxy_on_vm_start`, `proxy_on_configure`. `notify` hears of queues that it registers.
@@ -94,8 +105,7 @@ impl Instance {
 
     /// The exchange of a stream, if it is here.
     pub fn exchange(&mut self, id: StreamId) -> Option<&mut Exchange> {
-        let stream = self.guest.state_mut().stream_mut(id)?;
-        stream.exchange.as_deref_mut()
+        self.guest.state_mut().exchange_mut(id)
     }
 
     /// Takes the exchange out of a stream, for another filter or the server. The stream goes on without.
@@ -205,24 +215,64 @@ impl Instance {
         part: Part,
         end_of_stream: bool,
     ) -> Result<Action, Fault> {
-        let callback = self.filter.loaded.callbacks.on_part(part);
-        if callback.is_none() && part != Part::RequestHeaders {
-            return Ok(Action::Continue);
+        if !self.filter.inspects(part) && part != Part::RequestHeaders {
+            return Ok(match self.has_responded(id) {
+                true => Action::Pause,
+                false => Action::Continue,
+            });
         }
-        if self.guest.state().stream(id).is_none() {
-            return Err(Fault::new(
+        self.check_open(id, part)?;
+        self.phase(|phase| part::call(phase, id, part, end_of_stream))
+    }
+
+    fn check_open(&self, id: StreamId, part: Part) -> Result<(), Fault> {
+        match self.guest.state().stream(id) {
+            Some(_) => Ok(()),
+            None => Err(Fault::new(
                 FaultKind::Host,
                 part.callback(),
                 "the stream is not open",
-            ));
+            )),
         }
-        self.phase(|phase| {
-            phase.create(id.0)?;
-            match callback {
-                Some(callback) => part::call(phase, id, part, callback, end_of_stream),
-                None => Ok(Action::Continue),
+    }
+
+    /// [`Instance::on_response_headers`] and, where the guest lets the head pass, [`Instance::close`], under one limit of
+    /// time: for a response of which nothing else is to come.
+    ///
+    /// `passed_bytes`: how long its body is, for the property `response.size` of the callbacks at its end.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended before the head had passed.
+    pub fn finish(
+        &mut self,
+        id: StreamId,
+        end_of_stream: bool,
+        passed_bytes: u64,
+    ) -> Result<Finish, Fault> {
+        let part = Part::ResponseHeaders;
+        self.check_open(id, part)?;
+        if !self.filter.inspects(part) && !self.filter.hears_of_ends() && !self.has_responded(id) {
+            return Ok(Finish::Over(self.remove(id)));
+        }
+        let (mut has_passed, mut over) = (false, None);
+        let result = self.phase(|phase| {
+            let action = part::call(phase, id, part, end_of_stream)?;
+            has_passed = action == Action::Continue;
+            if has_passed {
+                if let Some(exchange) = phase.state().exchange_mut(id) {
+                    exchange.response_rest.passed_bytes = passed_bytes;
+                }
+                over = close_stream(phase, id)?;
             }
-        })
+            Ok(action)
+        });
+        match result {
+            Ok(action) if !has_passed => Ok(Finish::Held(action)),
+            Err(fault) if !has_passed => Err(fault),
+            Ok(_) => Ok(Finish::Over(over)),
+            Err(fault) => Ok(Finish::Failed(over.or_else(|| self.take(id)), fault)),
+        }
     }
 
     /// Ready when a direction that a callback has paused goes on: the guest said so, sent a local response
@@ -268,12 +318,29 @@ impl Instance {
             return Ok(None);
         };
         // Where nobody is told, no call's clock needs to run.
-        if stream.life == Life::Created && self.filter.loaded.callbacks.hears_of_ends() {
-            self.phase(|phase| close_stream(phase, id))
-        } else {
-            let stream = self.guest.state_mut().remove(id.0);
-            Ok(stream.and_then(|stream| stream.exchange))
+        if stream.life != Life::Created || !self.filter.hears_of_ends() {
+            return Ok(self.remove(id));
         }
+        let mut over = None;
+        let result = self.phase(|phase| {
+            over = close_stream(phase, id)?;
+            Ok(())
+        });
+        match (result, over) {
+            (Ok(()), over) => Ok(over),
+            (Err(fault), over) => {
+                // It was ended over another stream, which this one's end had it finish.
+                if let Some(exchange) = over {
+                    self.guest.state_mut().give_back(id, exchange);
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    fn remove(&mut self, id: StreamId) -> Option<Box<Exchange>> {
+        let stream = self.guest.state_mut().remove(id.0);
+        stream.and_then(|stream| stream.exchange)
     }
 
     /// Whether a stream is open, or was closed and the guest is not done with it.
@@ -398,7 +465,7 @@ impl Instance {
 
     /// What it has done so far.
     pub fn metrics(&mut self) -> InstanceMetrics {
-        let memory_bytes = self.guest.memory().map_or(0, |memory| memory.len());
+        let memory_bytes = self.guest.memory_bytes();
         let state = self.guest.state();
         InstanceMetrics {
             crossings: state.crossings,

@@ -66,11 +66,13 @@ mod shared;
 mod space;
 mod state;
 
-pub use exchange::{Action, Direction, Exchange, LocalResponse, Message, Part, Peer, StreamId};
+pub use exchange::{
+    Action, Direction, Exchange, LocalResponse, Message, Part, Peer, Properties, StreamId,
+};
 pub use fault::{Fault, FaultKind, LoadError};
 pub use filter::Filter;
 pub use host::{CallRefused, Host, HttpCall, HttpCallResponse, LogLevel, Notify};
-pub use instance::{Instance, InstanceMetrics};
+pub use instance::{Finish, Instance, InstanceMetrics};
 pub use metrics::{Histogram, Metric, MetricValue};
 pub use palisade_engine::guest::{Isolation, Limits, Program};
 pub use settings::{Bounds, Settings, SharedBounds};

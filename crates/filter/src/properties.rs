@@ -41,7 +41,7 @@ pub(crate) fn read(state: &State, path: &[u8], out: &mut Vec<u8>) -> Result<(), 
         return Ok(());
     }
     let exchange = state.exchange();
-    let set = exchange.and_then(|exchange| exchange.properties.get(&*path).cloned());
+    let set = exchange.and_then(|exchange| exchange.properties.get(&path).cloned());
     let found: Option<Bytes> = set.or_else(|| state.host.property(exchange, &path));
     out.extend_from_slice(&found.ok_or(Status::NotFound)?);
     Ok(())

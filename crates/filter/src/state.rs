@@ -132,6 +132,14 @@ impl State {
         StreamId(self.streams.insert(stream))
     }
 
+    /// Puts the exchange of a stream that is over where it can be taken.
+    pub(crate) fn give_back(&mut self, id: StreamId, exchange: Box<Exchange>) {
+        match self.streams.get_mut(id.0) {
+            Some(stream) => stream.exchange = Some(exchange),
+            None => self.streams.put_back(Stream::new(id.0, Some(exchange))),
+        }
+    }
+
     pub(crate) fn next_token(&mut self) -> u32 {
         loop {
             self.last_token = self.last_token.wrapping_add(1).max(1);
@@ -155,6 +163,10 @@ impl State {
 
     pub(crate) fn stream_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
         self.streams.get_mut(id.0)
+    }
+
+    pub(crate) fn exchange_mut(&mut self, id: StreamId) -> Option<&mut Exchange> {
+        self.stream_mut(id)?.exchange.as_deref_mut()
     }
 
     /// The context of a number that a guest gave.

@@ -16,6 +16,7 @@ mod flow;
 mod head;
 mod request;
 mod response;
+mod straight;
 mod whole;
 
 pub(crate) use codes::{Codes, codes, codes_at_once};
@@ -28,6 +29,8 @@ pub(crate) use response::{
     whole_response,
 };
 
+pub(crate) use straight::{Instances, Straight, instances_for_heads};
+
 use crate::{
     body::Body,
     filters::{FilterHandle, FilterInstance, HandOver, NoInstance},
@@ -36,11 +39,12 @@ use crate::{
 };
 use http::{Request, Response, request::Parts};
 use palisade_engine::permits::Permit;
-use palisade_filter::{Direction, Exchange, Filter, LocalResponse, Message, Part, StreamId};
+use palisade_filter::{
+    Direction, Exchange, Filter, LocalResponse, Message, Part, Properties, StreamId,
+};
 use smallvec::SmallVec;
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
     rc::{Rc, Weak},
 };
 
@@ -212,7 +216,7 @@ fn empty_exchange() -> Exchange {
         peer: Rc::default(),
         route: Rc::from(""),
         service: Rc::from(""),
-        properties: BTreeMap::new(),
+        properties: Properties::default(),
         local_response: None,
     }
 }
@@ -231,7 +235,7 @@ mod tests {
             Codes::new(),
             Inspects::default(),
             Ambiguities::default(),
-            Box::new(exchange),
+            Some(Box::new(exchange)),
         );
         let look = async |lent: &Parts| {
             let mut is_first = true;

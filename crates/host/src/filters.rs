@@ -22,7 +22,7 @@ mod surroundings;
 mod trial;
 
 pub(crate) use handle::{FilterHandle, left};
-pub(crate) use instance::{FilterInstance, HandOver};
+pub(crate) use instance::{FilterInstance, Finished, HandOver};
 pub(crate) use link::FilterLink;
 pub(crate) use pace::Pace;
 
@@ -179,6 +179,18 @@ impl WorkerFilter {
         let instance = self.start(code, None)?;
         *self.instance.borrow_mut() = Some(Rc::clone(&instance));
         Ok(instance)
+    }
+
+    /// The kept instance, for a request that begins and of which it inspects the heads alone.
+    pub(crate) fn instance_for_heads(&self) -> Option<Rc<FilterInstance>> {
+        let instance = self.instance.borrow();
+        let instance = instance.as_ref()?;
+        if instance.inspects_response_body || self.pace.rest().is_some() {
+            return None;
+        }
+        self.loaded.code.note_used();
+        self.used.set(resting::tick());
+        Some(Rc::clone(instance))
     }
 
     /// The permits, where a request is to wait for one before it asks for an instance.

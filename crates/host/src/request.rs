@@ -9,7 +9,9 @@
 
 use crate::{
     body::Body,
-    chain::{self, Codes, Flow, HeldRequest, HeldResponse, Inspects, SharedFlow},
+    chain::{
+        self, Codes, Flow, HeldRequest, HeldResponse, Inspects, Instances, SharedFlow, Straight,
+    },
     generation::{Generation, Place},
     path,
     record::RequestRecord,
@@ -18,10 +20,10 @@ use crate::{
     worker_state::{self, RouteTarget, WorkerState},
 };
 use http::{Request, Response, request};
-use palisade_filter::{Exchange, Message, Peer};
+use http_body::Body as _;
+use palisade_filter::{Exchange, Message, Peer, Properties};
 use std::{
     cell::Cell,
-    collections::BTreeMap,
     future::poll_fn,
     mem,
     pin::{Pin, pin},
@@ -215,6 +217,12 @@ fn load_at_once_and_filter(
     parts: request::Parts,
     body: Body,
 ) -> Result<Response<Body>, Box<Progress>> {
+    if body.is_end_stream()
+        && !target.service.takes_body()
+        && let Some(instances) = chain::instances_for_heads(&target.filters)
+    {
+        return filter_straight(target, instances, peer, parts);
+    }
     match chain::codes_at_once(&target.filters) {
         Some(Ok(codes)) => filter_by(target, codes, peer, parts, body),
         Some(Err(response)) => Ok(response),
@@ -231,13 +239,13 @@ fn filter_by(
     body: Body,
 ) -> Result<Response<Body>, Box<Progress>> {
     let inspects = Inspects::of(&codes);
-    let exchange = exchange(target, inspects, peer, parts);
+    let exchange = exchange(target, inspects.properties, peer, parts);
     let flow = Flow::new(
         &target.filters,
         codes,
         inspects,
         target.ambiguous_paths,
-        exchange,
+        Some(exchange),
     );
     let body = match chain::pass_request_at_once(&flow, body) {
         Ok(body) => body,
@@ -249,9 +257,51 @@ fn filter_by(
     let response = flow
         .borrow_mut()
         .look_at_request(|head| target.service.respond_at_once(head));
-    let Some(response) = response else {
-        return Err(Box::new(Progress::Passed(flow, body)));
-    };
+    match response {
+        Some(response) => filter_response(flow, response),
+        None => Err(Box::new(Progress::Passed(flow, body))),
+    }
+}
+
+/// The same where nothing but heads is to be shown.
+fn filter_straight(
+    target: &RouteTarget,
+    instances: Instances,
+    peer: &Rc<Peer>,
+    parts: request::Parts,
+) -> Result<Response<Body>, Box<Progress>> {
+    let reads_properties = instances.iter().any(|instance| instance.reads_properties);
+    let exchange = exchange(target, reads_properties, peer, parts);
+    let straight =
+        Straight::pass_request(&target.filters, target.ambiguous_paths, instances, exchange)
+            .map_err(|(flow, held)| Box::new(Progress::Held(flow, held)))?;
+    let response = straight
+        .request()
+        .and_then(|head| target.service.respond_at_once(head));
+    match response {
+        None => Err(Box::new(Progress::Passed(
+            straight.into_flow(),
+            Body::Empty,
+        ))),
+        // Filters are told of its end when it is sent.
+        Some(response) if !is_there(response.body()) => {
+            filter_response(straight.into_flow(), response)
+        }
+        Some(response) => straight
+            .pass_response(response)
+            .map_err(|(flow, held)| Box::new(Progress::Responded(flow, held))),
+    }
+}
+
+fn is_there(body: &Body) -> bool {
+    matches!(body, Body::Empty | Body::Whole(_))
+}
+
+/// Shows a response to the filters of its request.
+fn filter_response(
+    flow: SharedFlow,
+    response: Response<Body>,
+) -> Result<Response<Body>, Box<Progress>> {
     match chain::pass_response_at_once(&flow, response) {
         Ok(response) if chain::holds_response(&flow) => {
             Err(Box::new(Progress::Whole(flow, response)))
@@ -357,7 +407,7 @@ async fn load_and_filter(
 
 fn exchange(
     target: &RouteTarget,
-    inspects: Inspects,
+    reads_properties: bool,
     peer: &Rc<Peer>,
     request: request::Parts,
 ) -> Box<Exchange> {
@@ -365,13 +415,13 @@ fn exchange(
         request,
         is_request_changed: false,
         request_rest: Message::default(),
-        started: inspects.properties.then(SystemTime::now),
+        started: reads_properties.then(SystemTime::now),
         response: None,
         response_rest: Message::default(),
         peer: Rc::clone(peer),
         route: Rc::clone(&target.name),
         service: Rc::clone(&target.service.name),
-        properties: BTreeMap::new(),
+        properties: Properties::default(),
         local_response: None,
     })
 }

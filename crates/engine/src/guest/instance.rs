@@ -141,23 +141,31 @@ impl<S: 'static> Instance<S> {
         Ok(self.memory_and_state()?.0)
     }
 
+    /// How large the guest's memory is now; 0: it exports none under the name `memory`.
+    pub fn memory_bytes(&mut self) -> usize {
+        let memory = self.find_memory();
+        memory.map_or(0, |memory| memory.data_size(&self.body.store))
+    }
+
+    fn find_memory(&mut self) -> Option<Memory> {
+        if let Some(memory) = self.body.store.data().memory {
+            return Some(memory);
+        }
+        let memory = self
+            .body
+            .instance
+            .get_memory(&mut self.body.store, "memory");
+        self.body.store.data_mut().memory = memory;
+        memory
+    }
+
     /// The guest's memory beside what the host keeps, so that bytes go from one to the other once.
     ///
     /// # Errors
     ///
     /// As [`Instance::memory`].
     pub fn memory_and_state(&mut self) -> Result<(&mut [u8], &mut S), MemoryError> {
-        let memory = match self.body.store.data().memory {
-            Some(memory) => memory,
-            None => {
-                let memory = self
-                    .body
-                    .instance
-                    .get_memory(&mut self.body.store, "memory");
-                self.body.store.data_mut().memory = memory;
-                memory.ok_or(MemoryError::Missing)?
-            }
-        };
+        let memory = self.find_memory().ok_or(MemoryError::Missing)?;
         let (bytes, held) = memory.data_and_store_mut(&mut self.body.store);
         Ok((bytes, &mut held.state))
     }

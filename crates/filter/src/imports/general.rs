@@ -99,7 +99,7 @@ pub(super) fn set_property(
     let value = Bytes::copy_from_slice(value);
     exchange
         .properties
-        .insert(Bytes::copy_from_slice(&path), value);
+        .set(Bytes::copy_from_slice(&path), value);
     Ok(())
 }
 

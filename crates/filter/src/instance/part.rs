@@ -1,19 +1,28 @@
 //! The callback of a part of an exchange.
 
 use crate::{
-    Action, Exchange, Fault, Part, StreamId, callbacks::OnPart, fields::View, parts::Parts,
-    phase::Phase, state::At,
+    Action, Exchange, Fault, Part, StreamId,
+    callbacks::OnPart,
+    fields::View,
+    parts::Parts,
+    phase::Phase,
+    state::{At, Stream},
 };
 
+/// Makes the callback of a part, if the module has it. The guest hears of the stream before.
 pub(super) fn call(
     phase: &mut Phase<'_>,
     id: StreamId,
     part: Part,
-    callback: OnPart,
     end_of_stream: bool,
 ) -> Result<Action, Fault> {
+    phase.create(id.0)?;
+    let callback = phase.callbacks().on_part(part);
     let Some(stream) = phase.state().stream_mut(id) else {
         return Ok(Action::Continue);
+    };
+    let Some(callback) = callback else {
+        return Ok(unless_responded(stream, Action::Continue));
     };
     stream.begin(part, changeable(part, end_of_stream));
     let exchange = stream.exchange.as_deref();
@@ -26,14 +35,23 @@ pub(super) fn call(
             phase.call(at, name, &function, parameters)?
         }
     };
-    let action = match phase.state().stops {
+    let mut action = match phase.state().stops {
         true => Action::Pause,
         false => action(part, wanted, phase.callbacks().is_v0_2_100()),
     };
     if let Some(stream) = phase.state().stream_mut(id) {
+        action = unless_responded(stream, action);
         stream.end(part, action);
     }
     Ok(action)
+}
+
+/// A stream that the guest has responded to, whatever it was called for then, does not go on.
+fn unless_responded(stream: &Stream, action: Action) -> Action {
+    match stream.has_responded() {
+        true => Action::Pause,
+        false => action,
+    }
 }
 
 /// What a callback may change. Where a body ends without trailers, it may make some.

@@ -58,6 +58,13 @@ impl Streams {
         }
     }
 
+    /// Puts a stream back that was removed, before another one is inserted.
+    pub(super) fn put_back(&mut self, stream: Stream) {
+        let at = self.slot(stream.context);
+        self.open += usize::from(self.slots[at].is_none());
+        self.slots[at] = Some(stream);
+    }
+
     pub(super) fn remove(&mut self, context: u32) -> Option<Stream> {
         let at = self.slot(context);
         let stream = self.slots[at].take_if(|stream| stream.context == context)?;

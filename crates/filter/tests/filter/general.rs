@@ -116,7 +116,9 @@ fn the_clock_goes() {
     let before = SystemTime::now();
     let (statuses, exchange) = script.run();
     assert_eq!(statuses, [OK, OK]);
-    let ns: [u8; 8] = exchange.properties[&b"now"[..]][..].try_into().unwrap();
+    let ns: [u8; 8] = exchange.properties.get(b"now").unwrap()[..]
+        .try_into()
+        .unwrap();
     let now = UNIX_EPOCH + Duration::from_nanos(u64::from_le_bytes(ns));
     assert!(now >= before && now <= SystemTime::now());
 }

@@ -11,6 +11,7 @@ mod buffers;
 mod callbacks;
 mod calls;
 mod faults;
+mod finish;
 mod general;
 mod load;
 mod maps;

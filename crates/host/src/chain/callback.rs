@@ -3,7 +3,7 @@
 use super::{Flow, Step, Stop, head::Woken};
 use crate::{config::OnFailure, filters::FilterInstance};
 use palisade_engine::permits::Permits;
-use palisade_filter::{Action, Direction, Part};
+use palisade_filter::{Action, Direction, Fault, Part};
 use std::{
     rc::Rc,
     task::{Context, Poll},
@@ -23,17 +23,27 @@ impl Flow {
             return self.give_up(at, Stop::Failed);
         };
         let called = instance.call(&self.me, *stream, part, end_of_stream);
-        let has_answered = instance.has_answered(*stream);
-        let Ok(action) = called else {
-            return self.give_up(at, Stop::Failed);
+        self.step(at, called, end_of_stream)
+    }
+
+    /// What comes of a callback that was made.
+    pub(super) fn step(
+        &mut self,
+        at: usize,
+        called: Result<Action, Fault>,
+        end_of_stream: bool,
+    ) -> Step {
+        let action = match called {
+            Ok(Action::Continue) => return Step::Continue,
+            Ok(action) => action,
+            Err(_) => return self.give_up(at, Stop::Failed),
         };
-        if has_answered && let Some(stop) = self.local_response(at) {
+        if let Some(stop) = self.local_response(at) {
             return Step::Stop(stop);
         }
         match action {
-            Action::Continue => Step::Continue,
             Action::HoldHead if !end_of_stream => Step::HoldHead,
-            Action::Pause | Action::HoldHead => Step::Pause,
+            _ => Step::Pause,
         }
     }
 

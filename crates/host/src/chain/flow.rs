@@ -26,7 +26,7 @@ impl Flow {
         codes: Codes,
         inspects: Inspects,
         ambiguous_paths: Ambiguities,
-        exchange: Box<Exchange>,
+        exchange: Option<Box<Exchange>>,
     ) -> SharedFlow {
         let slot = |(filter, code): (&Rc<FilterHandle>, Option<Filter>)| Slot {
             filter: Rc::clone(filter),
@@ -43,7 +43,7 @@ impl Flow {
                 inspects,
                 ambiguous_paths,
                 slots: filters.iter().zip(codes).map(slot).collect(),
-                exchange: Some(exchange),
+                exchange,
                 holder: None,
                 early: None,
                 has_body_to_come: false,
@@ -80,18 +80,7 @@ impl Flow {
     /// Brings the path into the one form, where a filter may have set it. Whether it has one.
     pub(super) fn normalize_path(&mut self) -> bool {
         let taken = self.ambiguous_paths;
-        self.look(|exchange| {
-            if !mem::take(&mut exchange.is_request_changed) {
-                return true;
-            }
-            let request = &mut exchange.request;
-            match path::normalize(&request.uri) {
-                Ok(None) => {}
-                Ok(Some(uri)) => request.uri = uri,
-                Err(_) => return false,
-            }
-            Ambiguities::of(request.uri.path()).is_within(taken)
-        })
+        self.look(|exchange| is_normal(exchange, taken))
     }
 
     /// The request's head, for a service that looks at it and does not wait.
@@ -241,6 +230,24 @@ impl Flow {
             }
         }
     }
+}
+
+/// Brings a path into the one form that a filter may have set. Whether it has one, which is looked at again if not.
+#[inline]
+pub(super) fn is_normal(exchange: &mut Exchange, taken: Ambiguities) -> bool {
+    !exchange.is_request_changed || normalize(exchange, taken)
+}
+
+fn normalize(exchange: &mut Exchange, taken: Ambiguities) -> bool {
+    let request = &mut exchange.request;
+    match path::normalize(&request.uri) {
+        Ok(None) => {}
+        Ok(Some(uri)) => request.uri = uri,
+        Err(_) => return false,
+    }
+    let is_normal = Ambiguities::of(request.uri.path()).is_within(taken);
+    exchange.is_request_changed = !is_normal;
+    is_normal
 }
 
 impl HandOver for RefCell<Flow> {

@@ -140,11 +140,18 @@ impl Flow {
         if self.exhausted_permits(at).is_some() {
             return Some(Met::Full);
         }
-        match self.call(at, part, end_of_stream) {
-            Step::Continue => None,
-            Step::HoldHead => Some(Met::Held),
-            Step::Pause => Some(Met::Paused),
-            Step::Stop(stop) => Some(Met::Stopped(stop)),
+        self.call(at, part, end_of_stream).of_head()
+    }
+}
+
+impl Step {
+    /// What a head meets with that; `None`: it has passed.
+    pub(super) fn of_head(self) -> Option<Met> {
+        match self {
+            Self::Continue => None,
+            Self::HoldHead => Some(Met::Held),
+            Self::Pause => Some(Met::Paused),
+            Self::Stop(stop) => Some(Met::Stopped(stop)),
         }
     }
 }

@@ -20,11 +20,13 @@ use std::{
     task::Poll,
 };
 
-/// A request whose head a slot did not let pass at once.
+/// A request whose head has not passed all slots at once.
 pub(crate) struct HeldRequest {
-    at: usize,
-    met: Met,
-    body: Body,
+    /// The slot whose turn it is.
+    pub(super) at: usize,
+    /// `None`: it has not seen the head.
+    pub(super) met: Option<Met>,
+    pub(super) body: Body,
 }
 
 /// Shows a request to its filters, as long as each lets the head pass at once. Gives the request's body as they leave it; its head is in the flow.
@@ -33,7 +35,11 @@ pub(crate) fn pass_request_at_once(flow: &SharedFlow, body: Body) -> Result<Body
     let met = flow.borrow_mut().show_request(is_whole);
     match met {
         None => Ok(pass_request_body(flow, body, 0)),
-        Some((at, met)) => Err(HeldRequest { at, met, body }),
+        Some((at, met)) => Err(HeldRequest {
+            at,
+            met: Some(met),
+            body,
+        }),
     }
 }
 
@@ -45,11 +51,10 @@ pub(crate) async fn pass_request_on(
 ) -> Result<Body, Response<Body>> {
     let HeldRequest {
         mut at,
-        met,
+        mut met,
         mut body,
     } = held;
     let count = flow.borrow().slots.len();
-    let mut met = Some(met);
     // Stations below have their place in `body` already.
     let mut wrapped = 0;
     while at < count || met.is_some() {

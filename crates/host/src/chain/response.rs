@@ -24,13 +24,15 @@ use std::{
 /// How long a response is held to tell its length again. One that comes more slowly goes on as it comes.
 const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
-/// A response whose head a slot did not let pass at once.
+/// A response whose head has not passed all slots at once.
 pub(crate) struct HeldResponse {
-    at: usize,
-    met: Met,
+    /// Slots, from the first on, that it has not passed.
+    pub(super) left: usize,
+    /// What it has met at the last of them; `None`: that one has not seen it.
+    pub(super) met: Option<Met>,
     /// Stations from here on do not see it.
-    end: usize,
-    body: Body,
+    pub(super) end: usize,
+    pub(super) body: Body,
 }
 
 /// The response with its length, where filters have taken that away from its body and it is short enough to be told
@@ -148,22 +150,26 @@ fn pass_response_below(
     };
     match met {
         None => Ok(give_response(flow, body, end, end)),
-        Some((at, met)) => Err(HeldResponse { at, met, end, body }),
+        Some((at, met)) => Err(HeldResponse {
+            left: at + 1,
+            met: Some(met),
+            end,
+            body,
+        }),
     }
 }
 
 /// The same from the slot on that did not let the head pass at once.
 pub(crate) async fn pass_response_on(flow: &SharedFlow, held: HeldResponse) -> Response<Body> {
     let HeldResponse {
-        at: from,
-        met,
+        left,
+        mut met,
         mut end,
         mut body,
     } = held;
-    let mut met = Some(met);
     // Stations from there to `end` have their place in `body` already.
     let mut wrapped = end;
-    for at in (0..=from).rev() {
+    for at in (0..left).rev() {
         let is_whole = body.is_end_stream();
         let passed = match met.take() {
             Some(met) => pass_met(flow, at, Part::ResponseHeaders, is_whole, met).await,

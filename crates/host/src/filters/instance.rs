@@ -7,7 +7,8 @@ use super::{
 use crate::{config::Isolation, metrics::GuestMetrics};
 use palisade_engine::permits::Permit;
 use palisade_filter::{
-    Action, Direction, Exchange, Fault, FaultKind, Filter, Instance, LocalResponse, Part, StreamId,
+    Action, Direction, Exchange, Fault, FaultKind, Filter, Finish, Instance, LocalResponse, Part,
+    StreamId,
 };
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -27,9 +28,21 @@ pub(crate) trait HandOver {
 /// `None`: no stream waits.
 type Owner = Option<Weak<dyn HandOver>>;
 
+/// What comes of [`FilterInstance::finish`].
+pub(crate) enum Finished {
+    /// The stream is over; its exchange.
+    Over(Option<Box<Exchange>>),
+    /// The response does not go on at once.
+    Held(Action),
+}
+
 /// An instance, and what it has asked for.
 pub(crate) struct FilterInstance {
     filter: Weak<WorkerFilter>,
+    /// Its code inspects what of a response comes behind the head.
+    pub(super) inspects_response_body: bool,
+    /// Its code can ask for properties.
+    pub(crate) reads_properties: bool,
     /// The filter's.
     metrics: Arc<GuestMetrics>,
     /// The filter's.
@@ -63,8 +76,12 @@ impl FilterInstance {
         permit: Option<Permit>,
         mail: Rc<Mail>,
     ) -> Rc<Self> {
+        let code = guest.filter();
         let instance = Rc::new(Self {
             filter: Rc::downgrade(filter),
+            inspects_response_body: code.inspects(Part::ResponseBody)
+                || code.inspects(Part::ResponseTrailers),
+            reads_properties: code.reads_properties(),
             metrics: Arc::clone(&filter.metrics),
             pace: Rc::clone(&filter.pace),
             guest: RefCell::new(guest),
@@ -85,7 +102,7 @@ impl FilterInstance {
         self.is_alive.get()
     }
 
-    pub(super) fn code(&self) -> Filter {
+    pub(crate) fn code(&self) -> Filter {
         self.guest.borrow().filter().clone()
     }
 
@@ -103,14 +120,49 @@ impl FilterInstance {
         part: Part,
         end_of_stream: bool,
     ) -> Result<Action, Fault> {
+        let result = self.ask(stream, part, end_of_stream);
+        self.deliver(Some(owner));
+        result
+    }
+
+    /// The same, where nobody owns the stream yet. What the guest asks for meanwhile is to be delivered.
+    pub(crate) fn ask(
+        &self,
+        stream: StreamId,
+        part: Part,
+        end_of_stream: bool,
+    ) -> Result<Action, Fault> {
+        self.measure(|guest| guest.on_part(stream, part, end_of_stream))
+    }
+
+    /// Shows a stream its response, and ends it if that goes on at once: as [`FilterInstance::ask`] and
+    /// [`FilterInstance::close`].
+    pub(crate) fn finish(
+        self: &Rc<Self>,
+        stream: StreamId,
+        end_of_stream: bool,
+        passed_bytes: u64,
+    ) -> Result<Finished, Fault> {
+        let finish = self.measure(|guest| guest.finish(stream, end_of_stream, passed_bytes))?;
+        let exchange = match finish {
+            Finish::Held(action) => return Ok(Finished::Held(action)),
+            Finish::Over(exchange) => exchange,
+            Finish::Failed(exchange, fault) => {
+                self.go_down(&fault);
+                exchange
+            }
+        };
+        self.end(stream);
+        Ok(Finished::Over(exchange))
+    }
+
+    /// Calls the guest, and counts the time. A fault is the instance's end.
+    fn measure<T>(&self, call: impl FnOnce(&mut Instance) -> Result<T, Fault>) -> Result<T, Fault> {
         self.end_if_overdrawn()?;
-        let result = self
-            .pace
-            .measure(|| make_callback(&mut self.guest.borrow_mut(), stream, part, end_of_stream));
+        let result = self.pace.measure(|| call(&mut self.guest.borrow_mut()));
         if let Err(fault) = &result {
             self.go_down(fault);
         }
-        self.deliver(Some(owner));
         result
     }
 
@@ -125,13 +177,11 @@ impl FilterInstance {
         owner: Option<&Weak<dyn HandOver>>,
         tell: impl FnOnce(&mut Instance) -> Result<(), Fault>,
     ) {
-        if !self.is_alive() || self.guest.borrow().is_done() || self.end_if_overdrawn().is_err() {
+        if !self.is_alive() || self.guest.borrow().is_done() {
             return;
         }
-        let result = self.pace.measure(|| tell(&mut self.guest.borrow_mut()));
-        if let Err(fault) = &result {
-            self.go_down(fault);
-        }
+        // A fault has been noted.
+        let _ = self.measure(tell);
         self.deliver(owner);
         self.count();
         self.wake_leaving();
@@ -154,11 +204,6 @@ impl FilterInstance {
     pub(crate) fn exchange(&self, stream: StreamId) -> Option<RefMut<'_, Exchange>> {
         let guest = self.guest.borrow_mut();
         RefMut::filter_map(guest, |guest| guest.exchange(stream)).ok()
-    }
-
-    /// Whether the filter responds in place of the service, or wants the connection broken off.
-    pub(crate) fn has_answered(&self, stream: StreamId) -> bool {
-        self.guest.borrow().has_responded(stream)
     }
 
     /// What the filter responds in place of the service, if it does.
@@ -184,20 +229,19 @@ impl FilterInstance {
 
     /// Ends a stream; gives its exchange back.
     pub(crate) fn close(self: &Rc<Self>, stream: StreamId) -> Option<Box<Exchange>> {
-        if self.end_if_overdrawn().is_err() {
-            return self.take(stream);
-        }
-        let result = self.pace.measure(|| self.guest.borrow_mut().close(stream));
-        let exchange = result.unwrap_or_else(|fault| {
-            self.go_down(&fault);
-            self.take(stream)
-        });
+        let closed = self.measure(|guest| guest.close(stream));
+        let exchange = closed.unwrap_or_else(|_| self.take(stream));
+        self.end(stream);
+        exchange
+    }
+
+    /// A stream is over.
+    fn end(self: &Rc<Self>, stream: StreamId) {
         self.deliver(None);
         if !self.calls.borrow().is_empty() {
             self.give_up_calls_of(stream);
         }
         self.count();
-        exchange
     }
 
     /// Gives up the calls made for a stream that is over; those of a fresh instance all are. A filter that says it is
@@ -258,9 +302,14 @@ impl FilterInstance {
         }
     }
 
+    /// Whether the guest has asked for nothing that is to be delivered.
+    pub(crate) fn asks_nothing(&self) -> bool {
+        self.mail.is_empty()
+    }
+
     /// Sees to what the guest asked for during a callback. Most ask for nothing.
     #[inline]
-    fn deliver(self: &Rc<Self>, owner: Option<&Weak<dyn HandOver>>) {
+    pub(crate) fn deliver(self: &Rc<Self>, owner: Option<&Weak<dyn HandOver>>) {
         if !self.mail.is_empty() {
             self.deliver_mail(owner);
         }
@@ -389,22 +438,6 @@ impl Drop for FilterInstance {
         }
         let held = self.counted.get().memory_bytes;
         self.metrics.memory_bytes.add(held.wrapping_neg());
-    }
-}
-
-fn make_callback(
-    guest: &mut Instance,
-    stream: StreamId,
-    part: Part,
-    end_of_stream: bool,
-) -> Result<Action, Fault> {
-    match part {
-        Part::RequestHeaders => guest.on_request_headers(stream, end_of_stream),
-        Part::RequestBody => guest.on_request_body(stream, end_of_stream),
-        Part::RequestTrailers => guest.on_request_trailers(stream),
-        Part::ResponseHeaders => guest.on_response_headers(stream, end_of_stream),
-        Part::ResponseBody => guest.on_response_body(stream, end_of_stream),
-        Part::ResponseTrailers => guest.on_response_trailers(stream),
     }
 }
 

@@ -36,6 +36,14 @@ pub(crate) struct Pace {
     party: Rc<Party>,
 }
 
+/// A callback that is measured.
+struct Began {
+    clock: fn() -> u64,
+    /// The clock tells what is used of a processor.
+    is_suspect: bool,
+    ms: u64,
+}
+
 /// What a tenant that is asked aside may owe on a worker: requests that its filters have met before are ended beyond that.
 const MOST_ASIDE_US: u64 = 200_000;
 
@@ -66,18 +74,32 @@ impl Pace {
     }
 
     fn measure_long<T>(&self, call: impl FnOnce() -> T) -> T {
+        let began = self.begin();
+        let result = call();
+        self.end(began);
+        result
+    }
+
+    fn begin(&self) -> Began {
         let is_suspect = self.debt_us.get() > 0 || self.was_slow_by_the_clock();
         let clock = if is_suspect { used_ms } else { now_ms };
-        let began_ms = clock();
-        let result = call();
-        let took_ms = clock().saturating_sub(began_ms);
-        if is_suspect || took_ms >= SLOW_MS {
+        Began {
+            clock,
+            is_suspect,
+            ms: clock(),
+        }
+    }
+
+    fn end(&self, began: Began) {
+        let took_ms = (began.clock)().saturating_sub(began.ms);
+        let is_slow = took_ms >= SLOW_MS;
+        if began.is_suspect || is_slow {
             self.look(took_ms, now_ms());
         }
-        if took_ms >= SLOW_MS {
-            self.took_long(is_suspect.then_some(Duration::from_millis(took_ms)));
+        if is_slow {
+            let used = Duration::from_millis(took_ms);
+            self.took_long(began.is_suspect.then_some(used));
         }
-        result
     }
 
     fn was_slow_by_the_clock(&self) -> bool {

@@ -291,6 +291,12 @@ impl Server {
         self.seen.join("\n")
     }
 
+    /// The lines since they were taken last.
+    pub(crate) fn take_log(&mut self) -> Vec<String> {
+        self.seen.extend(self.lines.try_iter());
+        std::mem::take(&mut self.seen)
+    }
+
     /// Waits for a line that has these words.
     pub(crate) fn wait_for_line(&mut self, words: &str) -> String {
         let begin = Instant::now();

@@ -9,6 +9,7 @@ mod chain;
 mod density;
 mod filters;
 mod fixture;
+mod heads;
 mod hostile;
 mod idle;
 mod lengths;
@@ -144,6 +145,10 @@ fn main() {
         ("component", own::a_component_has_so_many_instances),
     ]
     .map(|(kind, test)| (format!("own/instances-of-a-{kind}"), test));
+    let heads = [(
+        "own/paths-of-heads".to_owned(),
+        heads::a_path_that_a_filter_sets_has_one_form as fn(),
+    )];
     let blame = [(
         "own/blame-for-a-stall".to_owned(),
         own::a_client_that_stalls_is_to_blame_for_its_answer as fn(),
@@ -161,6 +166,7 @@ fn main() {
         .chain(idle)
         .chain(instances)
         .chain(blame)
+        .chain(heads)
         .map(|(name, test)| own_trial(name, test));
     let by_name = own_trial(
         "hostile/names-lead-to-no-own-service".into(),

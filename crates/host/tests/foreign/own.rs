@@ -23,6 +23,7 @@ pub(crate) fn filter_test(filter: Filter) -> fn() {
         Filter::Auth => auth_asks_first,
         Filter::Count => count_counts,
         Filter::Guard => readers::no_other_spelling_reaches_the_program,
+        Filter::Heads => crate::heads::whatever_a_filter_does_is_the_same_with_a_body,
         Filter::Mono => mono_filters_pictures,
         Filter::Waits => a_trap_does_not_take_its_neighbours_along,
         Filter::Steps => chain::held_bodies_are_seen_by_answers,

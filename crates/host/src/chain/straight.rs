@@ -1,0 +1,238 @@
+//! The way of a request that nobody holds up.
+//!
+//! Most requests have no body, and most filters look at heads alone and let each pass at once. Of such a request nothing
+//! outlives the turn in which it is answered, so that it needs no [`Flow`]: the exchange goes from hand to hand, and the
+//! filter that is alone is called for the response and for the end of its stream in one go.
+//!
+//! A request that is held up after all, fails, or makes its filter ask for something, gets its flow where it is:
+//!
+//! ```text
+//!  Straight ──every filter──▶ service ──every filter──▶ Response
+//!      └────────────────────────┴──────────────────────▶ Flow, HeldRequest or HeldResponse
+//! ```
+
+use super::{
+    Codes, Flow, HeldRequest, HeldResponse, Inspects, Met, SharedFlow, Stop, flow::is_normal,
+};
+use crate::{
+    body::Body,
+    filters::{FilterHandle, FilterInstance, Finished},
+    path::Ambiguities,
+};
+use http::{Response, request};
+use palisade_filter::{Action, Exchange, Fault, Part, StreamId};
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// The instances of a route's filters, each to be asked about one request.
+pub(crate) type Instances = SmallVec<[Rc<FilterInstance>; 2]>;
+
+/// Those of filters that all can be asked at once, and inspect no body of a response.
+pub(crate) fn instances_for_heads(filters: &[Rc<FilterHandle>]) -> Option<Instances> {
+    let mut instances = Instances::new();
+    for filter in filters {
+        instances.push(filter.instance_for_heads()?);
+    }
+    Some(instances)
+}
+
+/// A request without a body, which its filters have let pass.
+pub(crate) struct Straight<'a> {
+    filters: &'a [Rc<FilterHandle>],
+    ambiguous_paths: Ambiguities,
+    instances: Instances,
+    /// One for each instance that has seen the request.
+    streams: SmallVec<[StreamId; 2]>,
+    /// `None`: the filter has it that is asked.
+    exchange: Option<Box<Exchange>>,
+}
+
+impl<'a> Straight<'a> {
+    /// Shows a request to its filters.
+    pub(crate) fn pass_request(
+        filters: &'a [Rc<FilterHandle>],
+        ambiguous_paths: Ambiguities,
+        instances: Instances,
+        exchange: Box<Exchange>,
+    ) -> Result<Self, (SharedFlow, HeldRequest)> {
+        let mut straight = Self {
+            filters,
+            ambiguous_paths,
+            instances,
+            streams: SmallVec::new(),
+            exchange: Some(exchange),
+        };
+        for at in 0..straight.instances.len() {
+            let called = straight.begin(at);
+            if !straight.goes_on(at, &called) {
+                return Err(straight.hold_request(at, called));
+            }
+        }
+        Ok(straight)
+    }
+
+    /// Opens a stream in an instance, and shows it the request.
+    fn begin(&mut self, at: usize) -> Result<Action, Fault> {
+        let instance = &self.instances[at];
+        if let Some(exchange) = self.exchange.take() {
+            self.streams.push(instance.open(exchange));
+        }
+        instance.ask(self.streams[at], Part::RequestHeaders, true)
+    }
+
+    /// Whether a filter has let its head pass, and wants nothing. The exchange is back then.
+    fn goes_on(&mut self, at: usize, called: &Result<Action, Fault>) -> bool {
+        let instance = &self.instances[at];
+        if !matches!(called, Ok(Action::Continue)) || !instance.asks_nothing() {
+            return false;
+        }
+        self.exchange = instance.take(self.streams[at]);
+        let exchange = self.exchange.as_deref_mut();
+        exchange.is_some_and(|exchange| is_normal(exchange, self.ambiguous_paths))
+    }
+
+    /// The request's head, for a service that looks at it and does not wait.
+    pub(crate) fn request(&self) -> Option<&request::Parts> {
+        let exchange = self.exchange.as_deref()?;
+        Some(&exchange.request)
+    }
+
+    /// Shows a response to its filters that is there with its body, and ends their streams.
+    pub(crate) fn pass_response(
+        mut self,
+        response: Response<Body>,
+    ) -> Result<Response<Body>, (SharedFlow, HeldResponse)> {
+        let (parts, body) = response.into_parts();
+        let end_of_stream = is_empty(&body);
+        let passed_bytes = match &body {
+            Body::Whole(bytes) => bytes.len() as u64,
+            _ => 0,
+        };
+        if let Some(exchange) = &mut self.exchange {
+            exchange.response = Some(parts);
+        }
+        if self.instances.len() == 1 {
+            self.put(0);
+            let finished = self.instances[0].finish(self.streams[0], end_of_stream, passed_bytes);
+            self.exchange = match finished {
+                Ok(Finished::Over(exchange)) => exchange,
+                Ok(Finished::Held(action)) => return Err(self.hold_response(0, Ok(action), body)),
+                Err(fault) => return Err(self.hold_response(0, Err(fault), body)),
+            };
+        } else {
+            for at in (0..self.instances.len()).rev() {
+                self.put(at);
+                let stream = self.streams[at];
+                let called = self.instances[at].ask(stream, Part::ResponseHeaders, end_of_stream);
+                if !self.goes_on(at, &called) {
+                    return Err(self.hold_response(at, called, body));
+                }
+            }
+            self.close(passed_bytes);
+        }
+        let parts = self.exchange.and_then(|exchange| exchange.response);
+        let parts = parts.unwrap_or_else(|| Response::new(()).into_parts().0);
+        Ok(Response::from_parts(parts, body))
+    }
+
+    /// Ends all streams, once each filter has let the response pass.
+    fn close(&mut self, passed_bytes: u64) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.response_rest.passed_bytes = passed_bytes;
+        }
+        for at in (0..self.instances.len()).rev() {
+            self.put(at);
+            self.exchange = self.instances[at].close(self.streams[at]);
+        }
+    }
+
+    /// Hands the exchange to a filter.
+    fn put(&mut self, at: usize) {
+        if let Some(exchange) = self.exchange.take() {
+            self.exchange = self.instances[at].put(self.streams[at], exchange).err();
+        }
+    }
+
+    /// The flow of a request that goes on where it is, with nobody.
+    #[cold]
+    pub(crate) fn into_flow(self) -> SharedFlow {
+        self.into_flow_at(None)
+    }
+
+    /// `holder`: who has the exchange.
+    fn into_flow_at(self, holder: Option<usize>) -> SharedFlow {
+        let code = |instance: &Rc<FilterInstance>| Some(instance.code());
+        let codes: Codes = self.instances.iter().map(code).collect();
+        let inspects = Inspects::of(&codes);
+        let flow = Flow::new(
+            self.filters,
+            codes,
+            inspects,
+            self.ambiguous_paths,
+            self.exchange,
+        );
+        {
+            let mut flow = flow.borrow_mut();
+            flow.holder = holder;
+            let streams = self.instances.into_iter().zip(self.streams);
+            for (slot, stream) in flow.slots.iter_mut().zip(streams) {
+                slot.stream = Some(stream);
+                slot.opened = 1;
+            }
+        }
+        flow
+    }
+
+    /// The flow of a request that a filter has not let pass as others, and what its head meets there; `None`: it has passed.
+    fn hold(
+        self,
+        at: usize,
+        called: Result<Action, Fault>,
+        end_of_stream: bool,
+    ) -> (SharedFlow, Option<Met>) {
+        let instance = Rc::clone(&self.instances[at]);
+        let holder = self.exchange.is_none().then_some(at);
+        let shared = self.into_flow_at(holder);
+        let mut flow = shared.borrow_mut();
+        instance.deliver(Some(&flow.me));
+        let met = flow.step(at, called, end_of_stream).of_head();
+        drop(flow);
+        (shared, met)
+    }
+
+    #[cold]
+    fn hold_request(self, at: usize, called: Result<Action, Fault>) -> (SharedFlow, HeldRequest) {
+        let (flow, met) = self.hold(at, called, true);
+        let (at, met) = match met {
+            Some(met) => (at, Some(met)),
+            None if flow.borrow_mut().normalize_path() => (at + 1, None),
+            None => (at + 1, Some(Met::Stopped(Stop::BadPath))),
+        };
+        let body = Body::Empty;
+        (flow, HeldRequest { at, met, body })
+    }
+
+    #[cold]
+    fn hold_response(
+        self,
+        at: usize,
+        called: Result<Action, Fault>,
+        body: Body,
+    ) -> (SharedFlow, HeldResponse) {
+        let end = self.instances.len();
+        let (flow, met) = self.hold(at, called, is_empty(&body));
+        let left = at + usize::from(met.is_some());
+        let held = HeldResponse {
+            left,
+            met,
+            end,
+            body,
+        };
+        (flow, held)
+    }
+}
+
+/// Whether a body that is there has nothing in it.
+fn is_empty(body: &Body) -> bool {
+    !matches!(body, Body::Whole(bytes) if !bytes.is_empty())
+}

@@ -1,0 +1,171 @@
+//! Requests without a body, of which kept filters inspect heads alone, take a way of their own through the server. Whatever a filter
+//! does on that way has to end as on the other one, which a request with a body takes.
+
+use crate::fixture::{Fixture, Server};
+use crate::raw_http::{Answer, Request};
+use palisade_suite::guests::Filter;
+use palisade_suite::served;
+use std::fs;
+
+const NAMES: [&str; 2] = ["first", "second"];
+
+/// Steps, and what a filter does there.
+const ACTS: [(&str, &[&str]); 3] = [
+    (
+        "request",
+        &["nothing", "respond", "trap", "break", "call", "wait"],
+    ),
+    (
+        "answer",
+        &["nothing", "respond", "trap", "break", "call", "wait"],
+    ),
+    ("end", &["nothing", "respond", "trap", "break", "call"]),
+];
+
+/// Two filters before files: `/` by both, `/one/` by the first, `/twice/` by the first, two times.
+fn fixture(settings: &str) -> Fixture {
+    let mut fixture = Fixture::new().backend("gate", |_| Answer::new(200, "gate"));
+    let grant = fixture.grant("gate");
+    for name in NAMES {
+        let settings =
+            format!("{grant}\nisolation = \"kept\"\nconfiguration = {name:?}\n{settings}");
+        fixture = fixture.filter(name, &served::filter(Filter::Heads), &settings);
+    }
+    for folder in ["files", "files/one", "files/twice"] {
+        let folder = fixture.folder().join(folder);
+        fs::create_dir(&folder).expect("make a folder");
+        fs::write(folder.join("file"), "a file").expect("write a file");
+        fs::write(folder.join("large"), vec![b'a'; 3 << 20]).expect("write a file");
+    }
+    fixture
+        .text("[services.files]\nfiles = \"files\"\n")
+        .route("/one/", &["first"], "files")
+        .route("/twice/", &["first", "first"], "files")
+        .route("/", &NAMES, "files")
+}
+
+/// What a client sees, and what filters have said and counted meanwhile.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    answer: Option<(u16, Vec<String>, usize)>,
+    lines: Vec<String>,
+    counts: Vec<(String, u64)>,
+}
+
+/// A server, and how many marks its log has.
+struct Marked(Server, usize);
+
+impl Marked {
+    /// What comes of a request by filters that have their instances already.
+    fn outcome(&mut self, request: &Request) -> Outcome {
+        for path in ["/file", "/one/file"] {
+            let answer = self.0.get(path);
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+        self.lines();
+        let before = self.counts();
+        let answer = self.0.try_ask(request).map(|answer| {
+            let seen = answer.headers.iter().filter(|(name, _)| name == "x-seen");
+            let seen = seen.map(|(_, value)| value.clone()).collect();
+            (answer.status, seen, answer.body.len())
+        });
+        let counts = self.counts().into_iter().zip(before);
+        let counts = counts.map(|((name, now), (_, before))| (name, now - before));
+        let counts = counts.collect();
+        Outcome {
+            answer,
+            lines: self.lines(),
+            counts,
+        }
+    }
+
+    /// What filters have said since they were asked for that.
+    fn lines(&mut self) -> Vec<String> {
+        let Self(server, marks) = self;
+        *marks += 1;
+        let mark = format!("mark-{marks}");
+        let request = Request::new("GET", "/one/file").header("x-first-end", &mark);
+        assert_eq!(server.ask(&request).status, 200);
+        server.wait_for_line(&mark);
+        let log = server.take_log();
+        let words = log.iter().filter_map(|line| {
+            let at = line
+                .find("first sees")
+                .or_else(|| line.find("second sees"))?;
+            Some(line[at..].to_owned())
+        });
+        words.take_while(|line| !line.contains(&mark)).collect()
+    }
+
+    /// Of both filters: requests, calls into them, errors, faults.
+    fn counts(&self) -> Vec<(String, u64)> {
+        let figures = self.0.admin("/metrics");
+        let is_count = |line: &&str| {
+            let is_of_filter = NAMES.iter().any(|name| line.contains(&format!("{name:?}")));
+            let is_size = ["cpu", "seconds", "bytes"]
+                .iter()
+                .any(|size| line.contains(size));
+            is_of_filter && !is_size
+        };
+        let lines = figures.lines().filter(is_count);
+        let counts = lines.filter_map(|line| {
+            let (name, count) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), count.parse().ok()?))
+        });
+        counts.collect()
+    }
+}
+
+pub(crate) fn whatever_a_filter_does_is_the_same_with_a_body() {
+    let mut seen = 0;
+    for settings in ["on-failure = \"close\"", "on-failure = \"open\""] {
+        let fixture = fixture(settings);
+        let mut server = Marked(fixture.serve(), 0);
+        for (path, names) in [
+            ("/file", &NAMES[..]),
+            ("/large", &NAMES),
+            ("/one/file", &NAMES[..1]),
+            ("/twice/file", &NAMES[..1]),
+        ] {
+            for name in names {
+                for (step, acts) in ACTS {
+                    for act in acts {
+                        let field = format!("x-{name}-{step}");
+                        let request = Request::new("GET", path).header(&field, act);
+                        let without = server.outcome(&request);
+                        let with = server.outcome(&request.body("a"));
+                        assert_eq!(without, with, "{settings}: {path}, {field}: {act}");
+                        seen += usize::from(!without.lines.is_empty());
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+/// A path that a filter sets is brought into its one form before anybody else sees it, or the request is refused.
+pub(crate) fn a_path_that_a_filter_sets_has_one_form() {
+    let fixture = fixture("");
+    let server = fixture.serve();
+    for name in NAMES {
+        for (path, status, bytes) in [
+            ("/large", 200, 3 << 20),
+            ("/one/../%66ile", 200, 6),
+            ("/..%2f..%2fetc/passwd", 400, 0),
+            ("/../file", 400, 0),
+            ("/a%00", 400, 0),
+        ] {
+            let set = Request::new("GET", "/file").header("x-path", path);
+            let set = set.header(&format!("x-{name}-request"), "path");
+            server.get("/file");
+            for request in [set.clone(), set.body("a")] {
+                let answer = server.ask(&request);
+                assert_eq!(answer.status, status, "{name}: {path}: {answer:?}");
+                if status == 200 {
+                    assert_eq!(answer.body.len(), bytes, "{name}: {path}");
+                }
+            }
+        }
+    }
+}
