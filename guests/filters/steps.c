@@ -13,6 +13,8 @@ static enum stream direction;
 static bool is_leaving;
 // A stream that is over, and finished by the answer to a call.
 static id unfinished;
+// A request is held, over which the instance fails at the next tick; another one before it has done so.
+static bool is_failing, has_failed;
 
 bool EXPORT(proxy_on_configure)(id plugin, size_t bytes)
 {
@@ -106,10 +108,44 @@ static void call_much(void)
     say(TEXT("refused with "), status);
 }
 
+// Whether this is the first time: it is shared by all instances.
+static bool is_first(void)
+{
+    char *value;
+    size_t bytes;
+    uint32_t cas;
+
+    if (proxy_get_shared_data(TEXT("seen"), &value, &bytes, &cas) == OK)
+        return false;
+    proxy_set_shared_data(TEXT("seen"), TEXT("yes"), 0);
+    return true;
+}
+
+// Sets another path when it is shown the head once more, in an instance after the one that failed.
+static int lead_astray(void)
+{
+    is_failing = is_first();
+    has_failed = !is_failing;
+    if (has_failed)
+        proxy_replace_header_map_value(REQUEST_HEADERS, TEXT(":path"), TEXT("/a/../astray"));
+    else
+        proxy_set_tick_period_milliseconds(10);
+    return CONTINUE;
+}
+
+void EXPORT(proxy_on_tick)(id plugin)
+{
+    (void)plugin;
+    if (is_failing)
+        __builtin_trap();
+}
+
 int EXPORT(proxy_on_request_headers)(id stream, uint32_t headers, bool is_end)
 {
     (void)headers, (void)is_end;
     forget();
+    if (IS_PATH("/lead-astray"))
+        return lead_astray();
     if (IS_PATH("/stray-call"))
         return call(), CONTINUE;
     if (IS_PATH("/many-calls"))
@@ -149,6 +185,8 @@ int EXPORT(proxy_on_request_body)(id stream, size_t bytes, bool is_end)
     forget();
     if (IS_PATH("/tell-pieces"))
         say(TEXT("piece of "), bytes);
+    if (IS_PATH("/lead-astray"))
+        return has_failed ? CONTINUE : PAUSE;
     if (IS_PATH("/hold-request"))
         return hold(stream, is_end, REQUEST);
     if (IS_PATH("/hold-until-end"))

@@ -215,14 +215,18 @@ impl Instance {
         part: Part,
         end_of_stream: bool,
     ) -> Result<Action, Fault> {
-        if !self.filter.inspects(part) && part != Part::RequestHeaders {
-            return Ok(match self.has_responded(id) {
-                true => Action::Pause,
-                false => Action::Continue,
-            });
-        }
-        self.check_open(id, part)?;
-        self.phase(|phase| part::call(phase, id, part, end_of_stream))
+        let action = match self.filter.inspects(part) || part == Part::RequestHeaders {
+            false => Action::Continue,
+            true => {
+                self.check_open(id, part)?;
+                self.phase(|phase| part::call(phase, id, part, end_of_stream))?
+            }
+        };
+        // Whatever it was called for when it did so: another stream's end is in that phase, too.
+        Ok(match self.has_responded(id) {
+            true => Action::Pause,
+            false => action,
+        })
     }
 
     fn check_open(&self, id: StreamId, part: Part) -> Result<(), Fault> {
@@ -258,6 +262,11 @@ impl Instance {
         let (mut has_passed, mut over) = (false, None);
         let result = self.phase(|phase| {
             let action = part::call(phase, id, part, end_of_stream)?;
+            phase.finish_done()?;
+            let stream = phase.state().stream(id);
+            if stream.is_some_and(Stream::has_responded) {
+                return Ok(Action::Pause);
+            }
             has_passed = action == Action::Continue;
             if has_passed {
                 if let Some(exchange) = phase.state().exchange_mut(id) {

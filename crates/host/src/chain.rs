@@ -25,8 +25,8 @@ pub(crate) use request::{
     whole_request,
 };
 pub(crate) use response::{
-    HeldResponse, holds_response, pass_response, pass_response_at_once, pass_response_on,
-    whole_response,
+    HeldResponse, holds_response, pass_held_at_once, pass_response, pass_response_at_once,
+    pass_response_on, whole_response,
 };
 
 pub(crate) use straight::{Instances, Straight, instances_for_heads};

@@ -185,7 +185,7 @@ impl WorkerFilter {
     pub(crate) fn instance_for_heads(&self) -> Option<Rc<FilterInstance>> {
         let instance = self.instance.borrow();
         let instance = instance.as_ref()?;
-        if instance.inspects_response_body || self.pace.rest().is_some() {
+        if instance.inspects_response_body {
             return None;
         }
         self.loaded.code.note_used();

@@ -247,7 +247,16 @@ fn filter_by(
         target.ambiguous_paths,
         Some(exchange),
     );
-    let body = match chain::pass_request_at_once(&flow, body) {
+    filter_on(target, flow, HeldRequest::new(body))
+}
+
+/// Shows a request to the filters that it has not passed.
+fn filter_on(
+    target: &RouteTarget,
+    flow: SharedFlow,
+    held: HeldRequest,
+) -> Result<Response<Body>, Box<Progress>> {
+    let body = match chain::pass_request_at_once(&flow, held) {
         Ok(body) => body,
         Err(held) => return Err(Box::new(Progress::Held(flow, held))),
     };
@@ -272,9 +281,12 @@ fn filter_straight(
 ) -> Result<Response<Body>, Box<Progress>> {
     let reads_properties = instances.iter().any(|instance| instance.reads_properties);
     let exchange = exchange(target, reads_properties, peer, parts);
-    let straight =
-        Straight::pass_request(&target.filters, target.ambiguous_paths, instances, exchange)
-            .map_err(|(flow, held)| Box::new(Progress::Held(flow, held)))?;
+    let passed =
+        Straight::pass_request(&target.filters, target.ambiguous_paths, instances, exchange);
+    let straight = match passed {
+        Ok(straight) => straight,
+        Err((flow, held)) => return filter_on(target, flow, held),
+    };
     let response = straight
         .request()
         .and_then(|head| target.service.respond_at_once(head));
@@ -287,9 +299,13 @@ fn filter_straight(
         Some(response) if !is_there(response.body()) => {
             filter_response(straight.into_flow(), response)
         }
-        Some(response) => straight
-            .pass_response(response)
-            .map_err(|(flow, held)| Box::new(Progress::Responded(flow, held))),
+        Some(response) => match straight.pass_response(response) {
+            Ok(response) => Ok(response),
+            Err((flow, held)) => {
+                let passed = chain::pass_held_at_once(&flow, held);
+                respond_passed(flow, passed)
+            }
+        },
     }
 }
 
@@ -302,7 +318,15 @@ fn filter_response(
     flow: SharedFlow,
     response: Response<Body>,
 ) -> Result<Response<Body>, Box<Progress>> {
-    match chain::pass_response_at_once(&flow, response) {
+    let passed = chain::pass_response_at_once(&flow, response);
+    respond_passed(flow, passed)
+}
+
+fn respond_passed(
+    flow: SharedFlow,
+    passed: Result<Response<Body>, HeldResponse>,
+) -> Result<Response<Body>, Box<Progress>> {
+    match passed {
         Ok(response) if chain::holds_response(&flow) => {
             Err(Box::new(Progress::Whole(flow, response)))
         }

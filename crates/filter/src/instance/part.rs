@@ -1,12 +1,8 @@
 //! The callback of a part of an exchange.
 
 use crate::{
-    Action, Exchange, Fault, Part, StreamId,
-    callbacks::OnPart,
-    fields::View,
-    parts::Parts,
-    phase::Phase,
-    state::{At, Stream},
+    Action, Exchange, Fault, Part, StreamId, callbacks::OnPart, fields::View, parts::Parts,
+    phase::Phase, state::At,
 };
 
 /// Makes the callback of a part, if the module has it. The guest hears of the stream before.
@@ -22,7 +18,7 @@ pub(super) fn call(
         return Ok(Action::Continue);
     };
     let Some(callback) = callback else {
-        return Ok(unless_responded(stream, Action::Continue));
+        return Ok(Action::Continue);
     };
     stream.begin(part, changeable(part, end_of_stream));
     let exchange = stream.exchange.as_deref();
@@ -35,23 +31,14 @@ pub(super) fn call(
             phase.call(at, name, &function, parameters)?
         }
     };
-    let mut action = match phase.state().stops {
+    let action = match phase.state().stops {
         true => Action::Pause,
         false => action(part, wanted, phase.callbacks().is_v0_2_100()),
     };
     if let Some(stream) = phase.state().stream_mut(id) {
-        action = unless_responded(stream, action);
         stream.end(part, action);
     }
     Ok(action)
-}
-
-/// A stream that the guest has responded to, whatever it was called for then, does not go on.
-fn unless_responded(stream: &Stream, action: Action) -> Action {
-    match stream.has_responded() {
-        true => Action::Pause,
-        false => action,
-    }
 }
 
 /// What a callback may change. Where a body ends without trailers, it may make some.

@@ -113,7 +113,7 @@ fn a_fault_before_the_head_has_passed_is_told_from_one_after_it() {
 /// What one stream's end has the guest finish, and fail over, is not lost with it.
 #[test]
 fn a_fault_over_another_stream_leaves_the_exchange() {
-    // Traps in proxy_on_log of the first stream, which the end of the second has it finish.
+    // Traps in proxy_on_log of the first stream, which proxy_on_done of the second has it finish.
     let text = r#"(module
         (import "env" "proxy_set_effective_context" (func $effective (param i32) (result i32)))
         (import "env" "proxy_done" (func $done (result i32)))
@@ -148,5 +148,63 @@ fn a_fault_over_another_stream_leaves_the_exchange() {
         };
         let response = exchange.expect("the exchange").response.unwrap();
         assert_eq!(response.status, StatusCode::ACCEPTED);
+    }
+}
+
+/// The end of another stream is in the same phase, and a guest can respond from there.
+#[test]
+fn a_response_from_another_streams_end_holds_the_head() {
+    let text = |callback| {
+        format!(
+            r#"(module
+        (import "env" "proxy_set_effective_context" (func $effective (param i32) (result i32)))
+        (import "env" "proxy_done" (func $done (result i32)))
+        (import "env" "proxy_send_local_response"
+          (func $respond (param i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "proxy_abi_version_0_2_1"))
+        (func (export "malloc") (param i32) (result i32) (i32.const 1024))
+        (func (export "{callback}") (param i32 i32 i32) (result i32)
+          (if (i32.eq (local.get 0) (i32.const 3)) (then
+            (drop (call $effective (i32.const 2)))
+            (drop (call $done))))
+          (i32.const 0))
+        (func (export "proxy_on_done") (param i32) (result i32)
+          (i32.ne (local.get 0) (i32.const 2)))
+        (func (export "proxy_on_log") (param i32)
+          (if (i32.eq (local.get 0) (i32.const 2)) (then
+            (drop (call $effective (i32.const 3)))
+            (drop (call $respond (i32.const 403) (i32.const 0) (i32.const 0) (i32.const 0)
+              (i32.const 0) (i32.const 0) (i32.const 0) (i32.const -1)))))))"#
+        )
+    };
+    let has_responded = |instance: &mut Instance, id| {
+        let response = instance.exchange(id).unwrap().local_response.as_ref();
+        response.is_some_and(|response| response.status == StatusCode::FORBIDDEN)
+    };
+    let start = |callback| {
+        let (filter, _) = crate::load::filter(&text(callback), Settings::new("f")).unwrap();
+        let mut instance = crate::load::start(&filter).unwrap();
+        let first = responded(&mut instance);
+        assert!(instance.close(first).unwrap().is_some());
+        instance
+    };
+    let mut instance = start("proxy_on_request_headers");
+    let second = instance.open(crate::guest::exchange());
+    let action = instance.on_request_headers(second, true).unwrap();
+    assert_eq!(action, Action::Pause);
+    assert!(has_responded(&mut instance, second));
+    for is_finished in [false, true] {
+        let mut instance = start("proxy_on_response_headers");
+        let second = responded(&mut instance);
+        let action = match is_finished {
+            true => match finish(&mut instance, second) {
+                Finish::Held(action) => action,
+                other => panic!("{other:?}"),
+            },
+            false => instance.on_response_headers(second, true).unwrap(),
+        };
+        assert_eq!(action, Action::Pause);
+        assert!(has_responded(&mut instance, second));
     }
 }

@@ -48,7 +48,8 @@ impl Flow {
     }
 
     /// Sees to it that the slot has a stream in an instance that lives. A filter that had seen the head of this
-    /// request in one that is gone is shown it again, for what it notes of it.
+    /// request in one that is gone is shown it again, for what it notes of it: what it changes is changed for nobody, for
+    /// others have seen the head meanwhile, and its path is looked at no more.
     pub(super) fn open(&mut self, at: usize, part: Part) -> Result<(), Stop> {
         let died = match &self.slots[at].stream {
             Some((instance, _)) if instance.is_alive() => return Ok(()),
@@ -64,18 +65,21 @@ impl Flow {
             return Err(Stop::Failed);
         };
         slot.swap_own(&mut exchange);
+        let has_seen_head = died && part != Part::RequestHeaders;
+        let head = has_seen_head.then(|| (exchange.request.clone(), exchange.is_request_changed));
         let stream = instance.open(exchange);
         slot.opened += 1;
         self.holder = Some(at);
-        let (instance, stream) = slot.stream.insert((instance, stream));
-        let has_seen_head = died && part != Part::RequestHeaders;
-        match has_seen_head {
-            false => Ok(()),
-            true => instance
-                .call(&self.me, *stream, Part::RequestHeaders, false)
-                .map(|_| ())
-                .map_err(|_| Stop::Failed),
-        }
+        slot.stream = Some((Rc::clone(&instance), stream));
+        let Some((request, is_request_changed)) = head else {
+            return Ok(());
+        };
+        let shown = instance.call(&self.me, stream, Part::RequestHeaders, false);
+        self.look(|exchange| {
+            exchange.request = request;
+            exchange.is_request_changed = is_request_changed;
+        });
+        shown.map(drop).map_err(|_| Stop::Failed)
     }
 
     /// Where the slot's filter has no room for an instance of this request's.

@@ -108,10 +108,14 @@ async fn wait_for_permit(flow: &SharedFlow, at: usize) {
 }
 
 impl Flow {
-    /// Shows the request's head to one slot after the other, as long as each lets it pass at once; else says
-    /// which one did not.
-    pub(super) fn show_request(&mut self, end_of_stream: bool) -> Option<(usize, Met)> {
-        for at in 0..self.slots.len() {
+    /// Shows the request's head to one slot after the other from this one on, as long as each lets it pass at once; else
+    /// says which one did not.
+    pub(super) fn show_request(
+        &mut self,
+        from: usize,
+        end_of_stream: bool,
+    ) -> Option<(usize, Met)> {
+        for at in from..self.slots.len() {
             if let Some(met) = self.show_head(at, Part::RequestHeaders, end_of_stream) {
                 return Some((at, met));
             }

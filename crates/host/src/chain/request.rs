@@ -29,10 +29,26 @@ pub(crate) struct HeldRequest {
     pub(super) body: Body,
 }
 
-/// Shows a request to its filters, as long as each lets the head pass at once. Gives the request's body as they leave it; its head is in the flow.
-pub(crate) fn pass_request_at_once(flow: &SharedFlow, body: Body) -> Result<Body, HeldRequest> {
+impl HeldRequest {
+    /// One that no slot has seen.
+    pub(crate) fn new(body: Body) -> Self {
+        let (at, met) = (0, None);
+        Self { at, met, body }
+    }
+}
+
+/// Shows a request to the filters that it has not passed, as long as each lets the head pass at once. Gives the request's body as they
+/// leave it; its head is in the flow.
+pub(crate) fn pass_request_at_once(
+    flow: &SharedFlow,
+    held: HeldRequest,
+) -> Result<Body, HeldRequest> {
+    if held.met.is_some() {
+        return Err(held);
+    }
+    let HeldRequest { at, body, .. } = held;
     let is_whole = body.is_end_stream();
-    let met = flow.borrow_mut().show_request(is_whole);
+    let met = flow.borrow_mut().show_request(at, is_whole);
     match met {
         None => Ok(pass_request_body(flow, body, 0)),
         Some((at, met)) => Err(HeldRequest {

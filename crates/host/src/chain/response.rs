@@ -142,12 +142,30 @@ fn pass_response_below(
     response: Response<Body>,
 ) -> Result<Response<Body>, HeldResponse> {
     let (parts, body) = response.into_parts();
-    let is_whole = body.is_end_stream();
-    let met = {
-        let mut flow = flow.borrow_mut();
-        flow.look(|exchange| exchange.response = Some(parts));
-        flow.show_response(end, is_whole)
+    flow.borrow_mut()
+        .look(|exchange| exchange.response = Some(parts));
+    let held = HeldResponse {
+        left: end,
+        met: None,
+        end,
+        body,
     };
+    pass_held_at_once(flow, held)
+}
+
+/// Shows a response to the filters that it has not passed, as long as each lets the head pass at once.
+pub(crate) fn pass_held_at_once(
+    flow: &SharedFlow,
+    held: HeldResponse,
+) -> Result<Response<Body>, HeldResponse> {
+    if held.met.is_some() {
+        return Err(held);
+    }
+    let HeldResponse {
+        left, end, body, ..
+    } = held;
+    let is_whole = body.is_end_stream();
+    let met = flow.borrow_mut().show_response(left, is_whole);
     match met {
         None => Ok(give_response(flow, body, end, end)),
         Some((at, met)) => Err(HeldResponse {

@@ -62,7 +62,10 @@ impl<'a> Straight<'a> {
             streams: SmallVec::new(),
             exchange: Some(exchange),
         };
-        for at in 0..straight.instances.len() {
+        for (at, filter) in filters.iter().enumerate() {
+            if filter.pace.rest().is_some() {
+                return Err(straight.leave_request(at));
+            }
             let called = straight.begin(at);
             if !straight.goes_on(at, &called) {
                 return Err(straight.hold_request(at, called));
@@ -143,6 +146,10 @@ impl<'a> Straight<'a> {
         for at in (0..self.instances.len()).rev() {
             self.put(at);
             self.exchange = self.instances[at].close(self.streams[at]);
+            // What it had to say then is nobody's to see.
+            if let Some(exchange) = &mut self.exchange {
+                exchange.local_response = None;
+            }
         }
     }
 
@@ -198,6 +205,17 @@ impl<'a> Straight<'a> {
         let met = flow.step(at, called, end_of_stream).of_head();
         drop(flow);
         (shared, met)
+    }
+
+    /// A request whose next filter cannot be asked now.
+    #[cold]
+    fn leave_request(self, at: usize) -> (SharedFlow, HeldRequest) {
+        let held = HeldRequest {
+            at,
+            met: None,
+            body: Body::Empty,
+        };
+        (self.into_flow(), held)
     }
 
     #[cold]

@@ -70,6 +70,7 @@ pub(crate) const CASES: &[(&str, fn())] = &[
         a_change_of_protocol_is_refused_behind_filters_too,
     ),
     ("path", a_path_that_a_filter_sets_has_one_form),
+    ("path-of-a-second-look", a_head_shown_again_is_as_it_was),
 ];
 
 fn tell(request: &Request) -> Answer {
@@ -143,6 +144,19 @@ fn a_path_that_a_filter_sets_has_one_form() {
         }
         assert_eq!(fixture.asked("teller").len(), before, "{step}");
     }
+}
+
+/// An instance that follows one which failed over a request is shown its head. Others have seen it meanwhile, and its path is
+/// not looked at any more.
+fn a_head_shown_again_is_as_it_was() {
+    let fixture = fixture("isolation = \"kept\"");
+    let mut server = fixture.serve();
+    let answer = server.ask(&Request::new("POST", "/lead-astray").body("a"));
+    assert_eq!(answer.text(), "told a");
+    server.wait_for_line("proxy_on_tick");
+    let asked = fixture.asked("teller");
+    let paths: Vec<_> = asked.iter().map(|request| &*request.path).collect();
+    assert_eq!(paths, ["/lead-astray"]);
 }
 
 fn a_fresh_instance_ends_with_its_request() {
