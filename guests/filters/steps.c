@@ -121,16 +121,22 @@ static bool is_first(void)
     return true;
 }
 
-// Sets another path when it is shown the head once more, in an instance after the one that failed.
+static void set_other_path(void)
+{
+    proxy_replace_header_map_value(REQUEST_HEADERS, TEXT(":path"), TEXT("/a/../astray"));
+}
+
+// Sets another path when it is shown the head once more, in an instance after the one that failed, and holds it for more.
 static int lead_astray(void)
 {
     is_failing = is_first();
     has_failed = !is_failing;
-    if (has_failed)
-        proxy_replace_header_map_value(REQUEST_HEADERS, TEXT(":path"), TEXT("/a/../astray"));
-    else
+    if (!has_failed) {
         proxy_set_tick_period_milliseconds(10);
-    return CONTINUE;
+        return CONTINUE;
+    }
+    set_other_path();
+    return PAUSE;
 }
 
 void EXPORT(proxy_on_tick)(id plugin)
@@ -185,8 +191,11 @@ int EXPORT(proxy_on_request_body)(id stream, size_t bytes, bool is_end)
     forget();
     if (IS_PATH("/tell-pieces"))
         say(TEXT("piece of "), bytes);
-    if (IS_PATH("/lead-astray"))
+    if (IS_PATH("/lead-astray")) {
+        if (has_failed)
+            set_other_path();
         return has_failed ? CONTINUE : PAUSE;
+    }
     if (IS_PATH("/hold-request"))
         return hold(stream, is_end, REQUEST);
     if (IS_PATH("/hold-until-end"))

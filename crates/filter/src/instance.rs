@@ -301,6 +301,14 @@ impl Instance {
         }
     }
 
+    /// A head has passed that a callback has held ([`Action::HoldHead`]), or one that passed before is shown again: the guest
+    /// may change it no more.
+    pub fn pass_head(&mut self, id: StreamId, direction: Direction) {
+        if let Some(stream) = self.guest.state_mut().stream_mut(id) {
+            stream.pass_head(direction);
+        }
+    }
+
     /// Whether the guest has sent a local response that is not taken yet, or wants the stream reset.
     pub fn has_responded(&self, id: StreamId) -> bool {
         let stream = self.guest.state().stream(id);

@@ -115,6 +115,8 @@ pub(crate) struct Flow {
     exchange: Option<Box<Exchange>>,
     /// The slot that has it.
     holder: Option<usize>,
+    /// Slots, from the first on, that the request's head has passed.
+    passed: usize,
     /// A response in place of the service's, from a filter that saw the request's body.
     early: Option<(usize, Stop)>,
     /// Filters inspect the response's body, and have not seen any of it.

@@ -75,6 +75,15 @@ impl Stream {
         }
     }
 
+    /// A head has passed that was held while its body came, and is out of the guest's reach with that.
+    pub(crate) fn pass_head(&mut self, direction: Direction) {
+        let head = match direction {
+            Direction::Request => Part::RequestHeaders,
+            Direction::Response => Part::ResponseHeaders,
+        };
+        self.changeable = self.changeable.without(Parts::of(head));
+    }
+
     /// What was paused goes on, and is out of the guest's reach with that.
     pub(crate) fn resume(&mut self, direction: Direction) {
         let passed = Parts::in_direction(direction);

@@ -1,8 +1,8 @@
 //! Local responses, waiting and going on, contexts.
 
 use crate::harness::*;
-use http::StatusCode;
-use palisade_filter::{Action, Bounds, Direction, Part};
+use http::{Response, StatusCode};
+use palisade_filter::{Action, Bounds, Direction, Part, Settings};
 use std::{
     sync::{
         Arc,
@@ -294,4 +294,50 @@ fn anothers_local_response_does_not_hold_the_one_under_way() {
     let exchange = |fixture: &mut Fixture, id| fixture.instance.take(id).unwrap();
     assert!(exchange(&mut fixture, first).local_response.is_some());
     assert!(exchange(&mut fixture, second).local_response.is_none());
+}
+
+/// A head that was held while its body came, and has passed.
+#[test]
+fn a_head_that_has_passed_is_changed_no_more() {
+    let text = r#"(module
+        (import "env" "proxy_set_effective_context" (func $effective (param i32) (result i32)))
+        (import "env" "proxy_replace_header_map_value"
+          (func $replace (param i32 i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (data (i32.const 8) ":pathx-own/other")
+        (func (export "proxy_abi_version_0_2_100"))
+        (func (export "malloc") (param i32) (result i32) (i32.const 1024))
+        (func (export "proxy_on_request_headers") (param i32 i32 i32) (result i32) (i32.const 1))
+        (func (export "proxy_on_response_headers") (param i32 i32 i32) (result i32) (i32.const 1))
+        (func (export "proxy_on_tick") (param i32)
+          (drop (call $effective (i32.const 2)))
+          (drop (call $replace (i32.const 0) (i32.const 8) (i32.const 5) (i32.const 18) (i32.const 6)))
+          (drop (call $replace (i32.const 2) (i32.const 13) (i32.const 5) (i32.const 18) (i32.const 6)))))"#;
+    let (filter, _) = crate::load::filter(text, Settings::new("f")).unwrap();
+    for has_passed in [false, true] {
+        let mut instance = crate::load::start(&filter).unwrap();
+        let id = instance.open(crate::guest::exchange());
+        let action = instance.on_request_headers(id, false).unwrap();
+        assert_eq!(action, Action::HoldHead);
+        let head = Response::new(()).into_parts().0;
+        instance.exchange(id).unwrap().response = Some(head);
+        let action = instance.on_response_headers(id, false).unwrap();
+        assert_eq!(action, Action::HoldHead);
+        if has_passed {
+            instance.pass_head(id, Direction::Request);
+            instance.pass_head(id, Direction::Response);
+        }
+        instance.on_tick().unwrap();
+        let exchange = instance.exchange(id).unwrap();
+        let is_changed = [
+            exchange.request.uri.path() == "/other",
+            exchange
+                .response
+                .as_ref()
+                .unwrap()
+                .headers
+                .contains_key("x-own"),
+        ];
+        assert_eq!(is_changed, [!has_passed; 2]);
+    }
 }

@@ -48,8 +48,8 @@ impl Flow {
     }
 
     /// Sees to it that the slot has a stream in an instance that lives. A filter that had seen the head of this
-    /// request in one that is gone is shown it again, for what it notes of it: what it changes is changed for nobody, for
-    /// others have seen the head meanwhile, and its path is looked at no more.
+    /// request in one that is gone is shown it again, for what it notes of it. Of a head that has passed, which others have
+    /// seen and whose path is looked at no more, it changes nothing.
     pub(super) fn open(&mut self, at: usize, part: Part) -> Result<(), Stop> {
         let died = match &self.slots[at].stream {
             Some((instance, _)) if instance.is_alive() => return Ok(()),
@@ -66,20 +66,45 @@ impl Flow {
         };
         slot.swap_own(&mut exchange);
         let has_seen_head = died && part != Part::RequestHeaders;
-        let head = has_seen_head.then(|| (exchange.request.clone(), exchange.is_request_changed));
+        let has_passed = has_seen_head && at < self.passed;
+        let head = has_passed.then(|| (exchange.request.clone(), exchange.is_request_changed));
         let stream = instance.open(exchange);
         slot.opened += 1;
         self.holder = Some(at);
         slot.stream = Some((Rc::clone(&instance), stream));
-        let Some((request, is_request_changed)) = head else {
+        if !has_seen_head {
             return Ok(());
-        };
+        }
         let shown = instance.call(&self.me, stream, Part::RequestHeaders, false);
-        self.look(|exchange| {
-            exchange.request = request;
-            exchange.is_request_changed = is_request_changed;
-        });
+        if let Some((request, is_request_changed)) = head {
+            instance.pass_head(stream, Direction::Request);
+            self.look(|exchange| {
+                exchange.request = request;
+                exchange.is_request_changed = is_request_changed;
+            });
+        }
         shown.map(drop).map_err(|_| Stop::Failed)
+    }
+
+    /// A head that the slot has held goes on: its filter changes it no more. What it responds with instead, if it does.
+    pub(super) fn release_head(&mut self, at: usize, direction: Direction) -> Option<Stop> {
+        let stop = self.local_response(at);
+        self.seal_head(at, direction);
+        stop
+    }
+
+    /// No filter changes a head any more: it goes out.
+    pub(super) fn seal_heads(&mut self) {
+        for at in 0..self.slots.len() {
+            self.seal_head(at, Direction::Request);
+            self.seal_head(at, Direction::Response);
+        }
+    }
+
+    fn seal_head(&self, at: usize, direction: Direction) {
+        if let Some((instance, stream)) = &self.slots[at].stream {
+            instance.pass_head(*stream, direction);
+        }
     }
 
     /// Where the slot's filter has no room for an instance of this request's.

@@ -45,6 +45,7 @@ impl Flow {
                 slots: filters.iter().zip(codes).map(slot).collect(),
                 exchange,
                 holder: None,
+                passed: 0,
                 early: None,
                 has_body_to_come: false,
                 whole_bytes: [None; 2],

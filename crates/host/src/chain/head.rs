@@ -123,6 +123,7 @@ impl Flow {
             if !self.normalize_path() {
                 return Some((at + 1, Met::Stopped(Stop::BadPath)));
             }
+            self.passed = at + 1;
         }
         None
     }

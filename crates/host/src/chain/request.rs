@@ -89,6 +89,10 @@ pub(crate) async fn pass_request_on(
                     Ok(body) => body,
                 };
                 wrapped = at + 1;
+                let stop = flow.borrow_mut().release_head(at, Direction::Request);
+                if let Some(stop) = stop {
+                    return Err(pass_back(flow, at, stop).await);
+                }
             }
         }
         let has_one_form = flow.borrow_mut().normalize_path();
@@ -96,6 +100,7 @@ pub(crate) async fn pass_request_on(
             return Err(pass_back(flow, at + 1, Stop::BadPath).await);
         }
         at += 1;
+        flow.borrow_mut().passed = at;
     }
     Ok(pass_request_body(flow, body, wrapped))
 }

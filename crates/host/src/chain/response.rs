@@ -201,7 +201,11 @@ pub(crate) async fn pass_response_on(flow: &SharedFlow, held: HeldResponse) -> R
                 match wait_for_body(flow, body).await {
                     Ok(passed) => {
                         body = passed;
-                        continue;
+                        let stop = flow.borrow_mut().release_head(at, Direction::Response);
+                        match stop {
+                            None => continue,
+                            Some(stop) => stop,
+                        }
                     }
                     Err((_, stop)) => stop,
                 }
@@ -236,6 +240,7 @@ fn give_response(
     {
         flow.note_passed(Direction::Response, bytes.len() as u64);
     }
+    flow.seal_heads();
     if is_over {
         flow.close();
     }

@@ -160,14 +160,15 @@ impl<'a> Straight<'a> {
         }
     }
 
-    /// The flow of a request that goes on where it is, with nobody.
+    /// The flow of a request that all filters have let pass, and none has.
     #[cold]
     pub(crate) fn into_flow(self) -> SharedFlow {
-        self.into_flow_at(None)
+        let passed = self.instances.len();
+        self.into_flow_at(passed, None)
     }
 
-    /// `holder`: who has the exchange.
-    fn into_flow_at(self, holder: Option<usize>) -> SharedFlow {
+    /// `passed`: how many filters it has passed. `holder`: who has the exchange.
+    fn into_flow_at(self, passed: usize, holder: Option<usize>) -> SharedFlow {
         let code = |instance: &Rc<FilterInstance>| Some(instance.code());
         let codes: Codes = self.instances.iter().map(code).collect();
         let inspects = Inspects::of(&codes);
@@ -181,6 +182,7 @@ impl<'a> Straight<'a> {
         {
             let mut flow = flow.borrow_mut();
             flow.holder = holder;
+            flow.passed = passed;
             let streams = self.instances.into_iter().zip(self.streams);
             for (slot, stream) in flow.slots.iter_mut().zip(streams) {
                 slot.stream = Some(stream);
@@ -194,12 +196,13 @@ impl<'a> Straight<'a> {
     fn hold(
         self,
         at: usize,
+        passed: usize,
         called: Result<Action, Fault>,
         end_of_stream: bool,
     ) -> (SharedFlow, Option<Met>) {
         let instance = Rc::clone(&self.instances[at]);
         let holder = self.exchange.is_none().then_some(at);
-        let shared = self.into_flow_at(holder);
+        let shared = self.into_flow_at(passed, holder);
         let mut flow = shared.borrow_mut();
         instance.deliver(Some(&flow.me));
         let met = flow.step(at, called, end_of_stream).of_head();
@@ -215,19 +218,24 @@ impl<'a> Straight<'a> {
             met: None,
             body: Body::Empty,
         };
-        (self.into_flow(), held)
+        (self.into_flow_at(at, None), held)
     }
 
     #[cold]
     fn hold_request(self, at: usize, called: Result<Action, Fault>) -> (SharedFlow, HeldRequest) {
-        let (flow, met) = self.hold(at, called, true);
+        let (shared, met) = self.hold(at, at, called, true);
+        let mut flow = shared.borrow_mut();
         let (at, met) = match met {
             Some(met) => (at, Some(met)),
-            None if flow.borrow_mut().normalize_path() => (at + 1, None),
+            None if flow.normalize_path() => {
+                flow.passed = at + 1;
+                (at + 1, None)
+            }
             None => (at + 1, Some(Met::Stopped(Stop::BadPath))),
         };
+        drop(flow);
         let body = Body::Empty;
-        (flow, HeldRequest { at, met, body })
+        (shared, HeldRequest { at, met, body })
     }
 
     #[cold]
@@ -238,7 +246,7 @@ impl<'a> Straight<'a> {
         body: Body,
     ) -> (SharedFlow, HeldResponse) {
         let end = self.instances.len();
-        let (flow, met) = self.hold(at, called, is_empty(&body));
+        let (flow, met) = self.hold(at, end, called, is_empty(&body));
         let left = at + usize::from(met.is_some());
         let held = HeldResponse {
             left,

@@ -206,6 +206,11 @@ impl FilterInstance {
         RefMut::filter_map(guest, |guest| guest.exchange(stream)).ok()
     }
 
+    /// A head has passed: the filter may change it no more.
+    pub(crate) fn pass_head(&self, stream: StreamId, direction: Direction) {
+        self.guest.borrow_mut().pass_head(stream, direction);
+    }
+
     /// What the filter responds in place of the service, if it does.
     pub(crate) fn local_response(&self, stream: StreamId) -> Option<Box<LocalResponse>> {
         self.guest

@@ -71,6 +71,8 @@ pub(crate) const CASES: &[(&str, fn())] = &[
     ),
     ("path", a_path_that_a_filter_sets_has_one_form),
     ("path-of-a-second-look", a_head_shown_again_is_as_it_was),
+    ("answer-to-a-held-head", an_answer_to_a_held_head_is_heard),
+    ("end-of-a-held-head", a_held_head_is_not_changed_at_the_end),
 ];
 
 fn tell(request: &Request) -> Answer {
@@ -157,6 +159,84 @@ fn a_head_shown_again_is_as_it_was() {
     let asked = fixture.asked("teller");
     let paths: Vec<_> = asked.iter().map(|request| &*request.path).collect();
     assert_eq!(paths, ["/lead-astray"]);
+}
+
+/// A filter of 0.2.100, in text.
+fn filter_of_text(fixture: Fixture, body: &str, settings: &str) -> Fixture {
+    let text = format!(
+        r#"(module
+        (import "env" "proxy_log" (func $log (param i32 i32 i32) (result i32)))
+        (import "env" "proxy_set_effective_context" (func $effective (param i32) (result i32)))
+        (import "env" "proxy_add_header_map_value"
+          (func $add (param i32 i32 i32 i32 i32) (result i32)))
+        (import "env" "proxy_http_call"
+          (func $call (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
+        (import "env" "proxy_send_local_response"
+          (func $respond (param i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (data (i32.const 8) "x-lategate")
+        (data (i32.const 32) "\03\00\00\00\07\00\00\00\03\00\00\00\05\00\00\00\01\00\00\00\0a\00\00\00\04\00\00\00:method\00GET\00:path\00/\00:authority\00gate\00")
+        (func (export "proxy_abi_version_0_2_100"))
+        (func (export "malloc") (param i32) (result i32) (i32.const 1024))
+        {body})"#
+    );
+    let module = fixture.folder().join("of-text.wasm");
+    fs::write(&module, wat::parse_str(text).expect("a module")).expect("write a file");
+    fixture.filter("of-text", &module, settings)
+}
+
+/// A filter that holds a head while its body comes, and answers before it does, is heard, whether it inspects bodies or not.
+fn an_answer_to_a_held_head_is_heard() {
+    let fixture = Fixture::new()
+        .backend("teller", tell)
+        .backend("gate", |_| Answer::new(200, "gate"));
+    let settings = fixture.grant("gate") + "\nisolation = \"kept\"";
+    let body = r#"
+        (func (export "proxy_on_request_headers") (param i32 i32 i32) (result i32)
+          (drop (call $call (i32.const 14) (i32.const 4) (i32.const 32) (i32.const 64)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 30000) (i32.const 512)))
+          (i32.const 1))
+        (func (export "proxy_on_http_call_response") (param i32 i32 i32 i32 i32)
+          (drop (call $effective (i32.const 2)))
+          (drop (call $respond (i32.const 403) (i32.const 0) (i32.const 0) (i32.const 0)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const -1)))
+          (drop (call $log (i32.const 2) (i32.const 8) (i32.const 6))))"#;
+    let fixture = filter_of_text(fixture, body, &settings).route("/", &["of-text"], "teller");
+    let mut server = fixture.serve();
+    let mut stream = send(
+        &server,
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\nconnection: close\r\n\r\n",
+    );
+    server.wait_for_line("x-late");
+    stream.write_all(b"a").expect("send the body");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    assert!(fixture.asked("teller").is_empty());
+}
+
+/// What others have seen of an answer's head is what goes out.
+fn a_held_head_is_not_changed_at_the_end() {
+    let body = r#"
+        (func (export "proxy_on_response_headers") (param i32 i32 i32) (result i32) (i32.const 1))
+        (func (export "proxy_on_log") (param i32)
+          (drop (call $add (i32.const 2) (i32.const 8) (i32.const 6) (i32.const 14) (i32.const 4))))"#;
+    for isolation in ["kept", "fresh"] {
+        let fixture = Fixture::new();
+        fs::create_dir(fixture.folder().join("files")).expect("make a folder");
+        fs::write(fixture.folder().join("files/file"), "a file").expect("write a file");
+        let settings = format!("isolation = {isolation:?}");
+        let fixture = filter_of_text(fixture, body, &settings)
+            .filter("null", &served::filter(Filter::Null), &settings)
+            .text("[services.files]\nfiles = \"files\"\n")
+            .route("/", &["null", "of-text"], "files");
+        let server = fixture.serve();
+        for _ in 0..3 {
+            let answer = server.get("/file");
+            assert_eq!(answer.text(), "a file");
+            assert_eq!(answer.value("x-late"), None, "{isolation}: {answer:?}");
+        }
+    }
 }
 
 fn a_fresh_instance_ends_with_its_request() {
