@@ -54,7 +54,7 @@ impl Exchange {
 
 /// Properties by path; the parts of a path are parted by NUL. Most exchanges have none.
 #[derive(Clone, Debug, Default)]
-pub struct Properties(Option<Box<BTreeMap<Bytes, Bytes>>>);
+pub struct Properties(Option<BTreeMap<Bytes, Bytes>>);
 
 impl Properties {
     /// The value of one.
