@@ -52,6 +52,12 @@ struct Outcome {
     counts: Vec<(String, u64)>,
 }
 
+impl Outcome {
+    fn forget_crossings(&mut self) {
+        self.counts.retain(|(name, _)| !name.contains("crossings"));
+    }
+}
+
 /// A server, and how many marks its log has.
 struct Marked(Server, usize);
 
@@ -132,8 +138,13 @@ pub(crate) fn whatever_a_filter_does_is_the_same_with_a_body() {
                     for act in acts {
                         let field = format!("x-{name}-{step}");
                         let request = Request::new("GET", path).header(&field, act);
-                        let without = server.outcome(&request);
-                        let with = server.outcome(&request.body("a"));
+                        let mut without = server.outcome(&request);
+                        let mut with = server.outcome(&request.body("a"));
+                        // Whether it is answered before the request is over is chance.
+                        if *act == "call" {
+                            without.forget_crossings();
+                            with.forget_crossings();
+                        }
                         assert_eq!(without, with, "{settings}: {path}, {field}: {act}");
                         seen += usize::from(!without.lines.is_empty());
                     }
