@@ -19,7 +19,7 @@ use crate::{
     figure::{Figure, is_ours},
     notation::four_figures,
     outcome::{Doubt, wrapped},
-    rows::BARE,
+    rows::{BARE, VARYING},
     sample::{Contender, Samples, Unit},
     statistics::{Estimate, estimate_change, median},
     table::Table,
@@ -210,8 +210,8 @@ impl Comparison {
             let is_same = |other: &&Figure| {
                 other.contender == figure.contender && other.measure == figure.measure
             };
-            if figure.summary.is_none() {
-                // It is made of the others.
+            // One without samples is made of the others.
+            if figure.summary.is_none() || figure.measure == VARYING {
                 continue;
             }
             let whose = format!("{name}: {}, {}", figure.contender.subject, figure.title());

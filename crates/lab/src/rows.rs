@@ -40,6 +40,7 @@ use crate::{
     warning,
     workloads::Workloads,
 };
+pub(crate) use counts::VARYING;
 use list::ROWS;
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::Command;

@@ -186,6 +186,20 @@ fn counts_are_compared_across_kernels_and_not_across_walls() {
 }
 
 #[test]
+fn calls_that_vary_are_not_compared() {
+    let of = |measure: &str, count| {
+        let mut run = counts("palisade run", &[count; 9]);
+        for figure in &mut run.rows[0].outcome.figures {
+            figure.measure = measure.into();
+        }
+        run
+    };
+    assert!(compare(&of("wall", 4.0), &of("wall", 5.0)).is_worse());
+    let comparison = compare(&of(VARYING, 4.0), &of(VARYING, 5.0));
+    assert!(comparison.compared.is_empty() && comparison.left_out.is_empty());
+}
+
+#[test]
 fn what_only_one_run_has_is_told() {
     let mut before = steady(1.0, 2.0);
     let mut other = before.rows[0].clone();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::rows::present_on_terminal;
 
-const COMMAND: &str = "execve(\"/bin/palisade\", [\"palisade\"], 0x7ffe) = 0\nopenat(AT_FDCWD, \"x\") = 3\nopenat(AT_FDCWD, \"y\") = 3\nexit_group(0) = ?\n";
+const COMMAND: &str = "execve(\"/bin/palisade\", [\"palisade\"], 0x7ffe) = 0\nopenat(AT_FDCWD, \"x\") = 3\nopenat(AT_FDCWD, \"y\") = 3\nbrk(0x2000) = 0x2000\nexit_group(0) = ?\n";
 const KEEPER: &str = "close_range(3, 3, 0) = 0\nexecveat(4, \"\", [\"palisade-keeper\"], 0x7f, AT_EMPTY_PATH) = 0\nppoll([], 0) = 1\nread(3, \"\", 1) = 0\n";
 const INIT: &str = "mount(NULL, \"/\") = 0\nread(3, \"\", 1) = 0\n";
 const GUEST: &str = "dup3(4, 0, 0) = 0\nexecve(0x7f, 0x7f, 0x7f) = 0\nbrk(NULL) = 0x1\n";
@@ -21,7 +21,7 @@ fn what_depends_on_who_is_first_stands_apart() {
             ("keeper", 2.0),
             ("init", 2.0),
             ("guest", 2.0),
-            ("varying", 3.0),
+            ("varying", 4.0),
             ("call: close_range", 1.0),
             ("call: dup3", 1.0),
             ("call: execve", 2.0),
