@@ -92,11 +92,7 @@ fn a_fault_in_each_of_the_other_callbacks() {
         let fault = started.err().expect("a fault");
         assert_eq!((fault.kind, fault.callback), (FaultKind::Trap, name));
     }
-    for (callback, name) in [
-        (DONE, "proxy_on_done"),
-        (LOG, "proxy_on_log"),
-        (DELETE, "proxy_on_delete"),
-    ] {
+    for (callback, name) in ENDS {
         let mut script = Script::new();
         call!(script, callback, "trap");
         let mut fixture = start(&script);

@@ -92,11 +92,7 @@ fn a_fault_before_the_head_has_passed_is_told_from_one_after_it() {
     let fault = fixture.instance.finish(id, true, 0).unwrap_err();
     assert_eq!(fault.callback, "proxy_on_response_headers");
     assert!(fixture.instance.take(id).is_some());
-    for (callback, name) in [
-        (DONE, "proxy_on_done"),
-        (LOG, "proxy_on_log"),
-        (DELETE, "proxy_on_delete"),
-    ] {
+    for (callback, name) in ENDS {
         let mut script = Script::new();
         call!(script, callback, "trap");
         let mut fixture = script.start();

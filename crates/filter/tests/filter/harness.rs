@@ -32,6 +32,13 @@ pub(crate) const QUEUE_READY: usize = 14;
 pub(crate) const CALL_RESPONSE: usize = 15;
 pub(crate) const ALLOCATE: usize = 16;
 
+/// Those at a stream's end.
+pub(crate) const ENDS: [(usize, &str); 3] = [
+    (DONE, "proxy_on_done"),
+    (LOG, "proxy_on_log"),
+    (DELETE, "proxy_on_delete"),
+];
+
 /// Status codes.
 pub(crate) const OK: u32 = 0;
 pub(crate) const NOT_FOUND: u32 = 1;
