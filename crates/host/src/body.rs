@@ -48,6 +48,11 @@ impl Body {
         use http_body_util::BodyExt;
         Self::Other(Box::pin(body.map_err(Into::into)))
     }
+
+    /// Whether all of it is there already.
+    pub(crate) fn is_there(&self) -> bool {
+        matches!(self, Self::Empty | Self::Whole(_))
+    }
 }
 
 impl HttpBody for Body {

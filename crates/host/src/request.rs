@@ -296,7 +296,7 @@ fn filter_straight(
             Body::Empty,
         ))),
         // Filters are told of its end when it is sent.
-        Some(response) if !is_there(response.body()) => {
+        Some(response) if !response.body().is_there() => {
             filter_response(straight.into_flow(), response)
         }
         Some(response) => match straight.pass_response(response) {
@@ -307,10 +307,6 @@ fn filter_straight(
             }
         },
     }
-}
-
-fn is_there(body: &Body) -> bool {
-    matches!(body, Body::Empty | Body::Whole(_))
 }
 
 /// Shows a response to the filters of its request.

@@ -233,7 +233,7 @@ impl Flow {
     }
 }
 
-/// Brings a path into the one form that a filter may have set. Whether it has one, which is looked at again if not.
+/// Brings a path that a filter may have set into its one form. Whether it has one: where not, the next look says so again.
 #[inline]
 pub(super) fn is_normal(exchange: &mut Exchange, taken: Ambiguities) -> bool {
     !exchange.is_request_changed || normalize(exchange, taken)

@@ -20,6 +20,7 @@ use crate::{
     path::Ambiguities,
 };
 use http::{Response, request};
+use http_body::Body as _;
 use palisade_filter::{Action, Exchange, Fault, Part, StreamId};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -27,7 +28,7 @@ use std::rc::Rc;
 /// The instances of a route's filters, each to be asked about one request.
 pub(crate) type Instances = SmallVec<[Rc<FilterInstance>; 2]>;
 
-/// Those of filters that all can be asked at once, and inspect no body of a response.
+/// Those of filters that all have a kept instance, and inspect no body of a response.
 pub(crate) fn instances_for_heads(filters: &[Rc<FilterHandle>]) -> Option<Instances> {
     let mut instances = Instances::new();
     for filter in filters {
@@ -106,7 +107,7 @@ impl<'a> Straight<'a> {
         response: Response<Body>,
     ) -> Result<Response<Body>, (SharedFlow, HeldResponse)> {
         let (parts, body) = response.into_parts();
-        let end_of_stream = is_empty(&body);
+        let end_of_stream = body.is_end_stream();
         let passed_bytes = match &body {
             Body::Whole(bytes) => bytes.len() as u64,
             _ => 0,
@@ -192,7 +193,8 @@ impl<'a> Straight<'a> {
         flow
     }
 
-    /// The flow of a request that a filter has not let pass as others, and what its head meets there; `None`: it has passed.
+    /// The flow of a message that a filter has not let pass as others, and what its head meets there; `None`: it has passed.
+    /// `passed`: how many filters the request's head has passed.
     fn hold(
         self,
         at: usize,
@@ -246,7 +248,7 @@ impl<'a> Straight<'a> {
         body: Body,
     ) -> (SharedFlow, HeldResponse) {
         let end = self.instances.len();
-        let (flow, met) = self.hold(at, end, called, is_empty(&body));
+        let (flow, met) = self.hold(at, end, called, body.is_end_stream());
         let left = at + usize::from(met.is_some());
         let held = HeldResponse {
             left,
@@ -256,9 +258,4 @@ impl<'a> Straight<'a> {
         };
         (flow, held)
     }
-}
-
-/// Whether a body that is there has nothing in it.
-fn is_empty(body: &Body) -> bool {
-    !matches!(body, Body::Whole(bytes) if !bytes.is_empty())
 }

@@ -36,7 +36,7 @@ pub(super) enum Waited<T> {
 
 /// Follows a request's body, if it has one that is not there as a whole.
 pub(super) fn watch(request: Request<Body>) -> (Request<PatientBody>, Option<Rc<Progress>>) {
-    let is_whole = matches!(request.body(), Body::Empty | Body::Whole(_));
+    let is_whole = request.body().is_there();
     let progress = (!is_whole && !request.body().is_end_stream())
         .then(|| Rc::new(Progress(Cell::new(Instant::now()))));
     let request = request.map(|body| PatientBody {

@@ -337,7 +337,7 @@ async fn respond<S: Serve>(
         set_close(&mut response);
     }
     let length = length_of(&response);
-    let is_whole = matches!(response.body(), Body::Empty | Body::Whole(_));
+    let is_whole = response.body().is_there();
     record.responded(response.status(), is_whole);
     Ok(response.map(|body| Sent::new(body, length, fault, open, record)))
 }
