@@ -29,7 +29,7 @@ pub(crate) use response::{
     pass_response_on, whole_response,
 };
 
-pub(crate) use straight::{Instances, Straight, instances_for_heads};
+pub(crate) use straight::{Asked, Straight};
 
 use crate::{
     body::Body,

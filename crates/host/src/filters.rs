@@ -18,6 +18,7 @@ mod link;
 mod pace;
 pub(crate) mod reach;
 mod resting;
+pub(crate) mod spent;
 mod surroundings;
 mod trial;
 
@@ -162,6 +163,7 @@ impl WorkerFilter {
             if self.loaded.budget.is_at_rest() {
                 return Err(NoInstance::Failed);
             }
+            spent::make_room();
             let Some(permit) = permit.or_else(|| self.permits.take_free()) else {
                 self.say_busy(NoPermit(self.loaded.share));
                 return Err(NoInstance::Busy);
@@ -176,6 +178,7 @@ impl WorkerFilter {
             return Err(NoInstance::Failed);
         }
         resting::note(self, self.loaded.most_kept);
+        spent::make_room();
         let instance = self.start(code, None)?;
         *self.instance.borrow_mut() = Some(Rc::clone(&instance));
         Ok(instance)
@@ -196,10 +199,17 @@ impl WorkerFilter {
     /// The permits, where a request is to wait for one before it asks for an instance.
     pub(crate) fn exhausted_permits(&self) -> Option<Rc<Permits>> {
         let waits = self.loaded.isolation == Isolation::Fresh
-            && !self.permits.has_free()
+            && !self.has_permit()
             && self.pace.rest().is_none()
             && !self.loaded.budget.is_at_rest();
         waits.then(|| Rc::clone(&self.permits))
+    }
+
+    fn has_permit(&self) -> bool {
+        if !self.permits.has_free() {
+            spent::make_room();
+        }
+        self.permits.has_free()
     }
 
     #[cold]

@@ -9,9 +9,8 @@
 
 use crate::{
     body::Body,
-    chain::{
-        self, Codes, Flow, HeldRequest, HeldResponse, Inspects, Instances, SharedFlow, Straight,
-    },
+    chain::{self, Asked, Codes, Flow, HeldRequest, HeldResponse, Inspects, SharedFlow, Straight},
+    filters,
     generation::{Generation, Place},
     path,
     record::RequestRecord,
@@ -63,6 +62,10 @@ impl Serve for WorkerState {
             return Box::pin(self.respond_beside(peer, head, body)).await;
         }
         Box::pin(respond_later(&self, target, peer, pending.progress)).await
+    }
+
+    fn before_wait() {
+        filters::spent::end();
     }
 
     async fn end() {
@@ -217,13 +220,15 @@ fn load_at_once_and_filter(
     parts: request::Parts,
     body: Body,
 ) -> Result<Response<Body>, Box<Progress>> {
-    if body.is_end_stream()
-        && !target.service.takes_body()
-        && let Some(instances) = chain::instances_for_heads(&target.filters)
-    {
-        return filter_straight(target, instances, peer, parts);
+    let is_head_alone = body.is_end_stream() && !target.service.takes_body();
+    if is_head_alone && let Some(asked) = Asked::kept(&target.filters) {
+        return filter_straight(target, asked, peer, parts);
     }
     match chain::codes_at_once(&target.filters) {
+        Some(Ok(codes)) if is_head_alone => match Asked::fresh(codes) {
+            Ok(asked) => filter_straight(target, asked, peer, parts),
+            Err(codes) => filter_by(target, codes, peer, parts, body),
+        },
         Some(Ok(codes)) => filter_by(target, codes, peer, parts, body),
         Some(Err(response)) => Ok(response),
         None => Err(Box::new(Progress::Unloaded(parts, body))),
@@ -275,14 +280,12 @@ fn filter_on(
 /// The same where nothing but heads is to be shown.
 fn filter_straight(
     target: &RouteTarget,
-    instances: Instances,
+    asked: Asked,
     peer: &Rc<Peer>,
     parts: request::Parts,
 ) -> Result<Response<Body>, Box<Progress>> {
-    let reads_properties = instances.iter().any(|instance| instance.reads_properties);
-    let exchange = exchange(target, reads_properties, peer, parts);
-    let passed =
-        Straight::pass_request(&target.filters, target.ambiguous_paths, instances, exchange);
+    let exchange = exchange(target, asked.reads_properties(), peer, parts);
+    let passed = Straight::pass_request(&target.filters, target.ambiguous_paths, asked, exchange);
     let straight = match passed {
         Ok(straight) => straight,
         Err((flow, held)) => return filter_on(target, flow, held),

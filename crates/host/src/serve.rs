@@ -28,6 +28,9 @@ pub trait Serve: Sized + 'static {
         record: &mut RequestRecord,
     ) -> impl Future<Output = Response<Body>>;
 
+    /// What is to be done on a worker's thread when it has nothing else to do. It is called before each wait.
+    fn before_wait() {}
+
     /// What is to be done on a worker's thread before it ends, once requests have ended.
     fn end() -> impl Future<Output = ()> {
         std::future::ready(())

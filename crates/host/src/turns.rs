@@ -358,7 +358,7 @@ impl Party {
 
     /// Whether it has the worker to itself, and nobody counts what it uses: the main file's, where no other tenant has
     /// asked for anything. To look at the clock costs as much as a small filter.
-    fn is_alone(&self) -> bool {
+    pub(crate) fn is_alone(&self) -> bool {
         self.turns.parties.get() == 1
             && self.quota.tenant().is_empty()
             && !self.quota.measures_processor()

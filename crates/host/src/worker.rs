@@ -209,6 +209,7 @@ fn start_worker<S: Serve>(
         .enable_all()
         // They wait for disks: more of them only wait longer.
         .max_blocking_threads(BLOCKING_THREADS)
+        .on_thread_park(S::before_wait)
         .build()
         .map_err(EdgeError::Thread)?;
     let (commands, inbox) = mpsc::unbounded_channel();

@@ -16,31 +16,63 @@ use super::{
 };
 use crate::{
     body::Body,
-    filters::{FilterHandle, FilterInstance, Finished},
+    filters::{FilterHandle, FilterInstance, Finished, NoInstance},
     path::Ambiguities,
 };
 use http::{Response, request};
 use http_body::Body as _;
-use palisade_filter::{Action, Exchange, Fault, Part, StreamId};
+use palisade_filter::{Action, Exchange, Fault, Filter, Part, StreamId};
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// The instances of a route's filters, each to be asked about one request.
-pub(crate) type Instances = SmallVec<[Rc<FilterInstance>; 2]>;
+/// What a route's filters are asked by about a request, of which they inspect no body.
+pub(crate) enum Asked {
+    /// The instances that are there, one for each filter.
+    Kept(Instances),
+    /// The code of each filter: an instance is got when its turn comes, as it may be the request's alone.
+    Fresh(Codes),
+}
 
-/// Those of filters that all have a kept instance, and inspect no body of a response.
-pub(crate) fn instances_for_heads(filters: &[Rc<FilterHandle>]) -> Option<Instances> {
-    let mut instances = Instances::new();
-    for filter in filters {
-        instances.push(filter.instance_for_heads()?);
+type Instances = SmallVec<[Rc<FilterInstance>; 2]>;
+
+impl Asked {
+    /// The kept instances of filters that all have one, and inspect no body of a response.
+    pub(crate) fn kept(filters: &[Rc<FilterHandle>]) -> Option<Self> {
+        let mut instances = Instances::new();
+        for filter in filters {
+            instances.push(filter.instance_for_heads()?);
+        }
+        Some(Self::Kept(instances))
     }
-    Some(instances)
+
+    /// The code of filters none of which is passed by, or inspects a body of a response.
+    pub(crate) fn fresh(codes: Codes) -> Result<Self, Codes> {
+        let inspects_heads = |code: &Option<Filter>| {
+            code.as_ref().is_some_and(|code| {
+                !code.inspects(Part::ResponseBody) && !code.inspects(Part::ResponseTrailers)
+            })
+        };
+        match codes.iter().all(inspects_heads) {
+            true => Ok(Self::Fresh(codes)),
+            false => Err(codes),
+        }
+    }
+
+    /// Whether one of the filters can ask for properties.
+    pub(crate) fn reads_properties(&self) -> bool {
+        match self {
+            Self::Kept(instances) => instances.iter().any(|instance| instance.reads_properties),
+            Self::Fresh(codes) => codes.iter().flatten().any(Filter::reads_properties),
+        }
+    }
 }
 
 /// A request without a body, which its filters have let pass.
 pub(crate) struct Straight<'a> {
     filters: &'a [Rc<FilterHandle>],
     ambiguous_paths: Ambiguities,
+    /// Where instances are got on the way.
+    codes: Codes,
     instances: Instances,
     /// One for each instance that has seen the request.
     streams: SmallVec<[StreamId; 2]>,
@@ -53,12 +85,17 @@ impl<'a> Straight<'a> {
     pub(crate) fn pass_request(
         filters: &'a [Rc<FilterHandle>],
         ambiguous_paths: Ambiguities,
-        instances: Instances,
+        asked: Asked,
         exchange: Box<Exchange>,
     ) -> Result<Self, (SharedFlow, HeldRequest)> {
+        let (codes, instances) = match asked {
+            Asked::Kept(instances) => (Codes::new(), instances),
+            Asked::Fresh(codes) => (codes, Instances::new()),
+        };
         let mut straight = Self {
             filters,
             ambiguous_paths,
+            codes,
             instances,
             streams: SmallVec::new(),
             exchange: Some(exchange),
@@ -67,12 +104,26 @@ impl<'a> Straight<'a> {
             if filter.pace.rest().is_some() {
                 return Err(straight.leave_request(at));
             }
+            if at == straight.instances.len() {
+                if filter.exhausted_permits().is_some() {
+                    return Err(straight.leave_request(at));
+                }
+                match straight.instance(at) {
+                    Ok(instance) => straight.instances.push(instance),
+                    Err(why) => return Err(straight.give_up(at, why)),
+                }
+            }
             let called = straight.begin(at);
             if !straight.goes_on(at, &called) {
                 return Err(straight.hold_request(at, called));
             }
         }
         Ok(straight)
+    }
+
+    fn instance(&self, at: usize) -> Result<Rc<FilterInstance>, NoInstance> {
+        let code = self.codes[at].as_ref().ok_or(NoInstance::Failed)?;
+        self.filters[at].instance(code, None)
     }
 
     /// Opens a stream in an instance, and shows it the request.
@@ -115,7 +166,7 @@ impl<'a> Straight<'a> {
         if let Some(exchange) = &mut self.exchange {
             exchange.response = Some(parts);
         }
-        if self.instances.len() == 1 {
+        if self.filters.len() == 1 {
             self.put(0);
             let finished = self.instances[0].finish(self.streams[0], end_of_stream, passed_bytes);
             self.exchange = match finished {
@@ -124,7 +175,7 @@ impl<'a> Straight<'a> {
                 Err(fault) => return Err(self.hold_response(0, Err(fault), body)),
             };
         } else {
-            for at in (0..self.instances.len()).rev() {
+            for at in (0..self.filters.len()).rev() {
                 self.put(at);
                 let stream = self.streams[at];
                 let called = self.instances[at].ask(stream, Part::ResponseHeaders, end_of_stream);
@@ -144,7 +195,7 @@ impl<'a> Straight<'a> {
         if let Some(exchange) = &mut self.exchange {
             exchange.response_rest.passed_bytes = passed_bytes;
         }
-        for at in (0..self.instances.len()).rev() {
+        for at in (0..self.filters.len()).rev() {
             self.put(at);
             self.exchange = self.instances[at].close(self.streams[at]);
             // What it had to say then is nobody's to see.
@@ -164,14 +215,17 @@ impl<'a> Straight<'a> {
     /// The flow of a request that all filters have let pass, and none has.
     #[cold]
     pub(crate) fn into_flow(self) -> SharedFlow {
-        let passed = self.instances.len();
+        let passed = self.filters.len();
         self.into_flow_at(passed, None)
     }
 
     /// `passed`: how many filters it has passed. `holder`: who has the exchange.
     fn into_flow_at(self, passed: usize, holder: Option<usize>) -> SharedFlow {
         let code = |instance: &Rc<FilterInstance>| Some(instance.code());
-        let codes: Codes = self.instances.iter().map(code).collect();
+        let codes = match self.codes.is_empty() {
+            true => self.instances.iter().map(code).collect(),
+            false => self.codes,
+        };
         let inspects = Inspects::of(&codes);
         let flow = Flow::new(
             self.filters,
@@ -223,21 +277,18 @@ impl<'a> Straight<'a> {
         (self.into_flow_at(at, None), held)
     }
 
+    /// A request for which a filter has no instance.
+    #[cold]
+    fn give_up(self, at: usize, why: NoInstance) -> (SharedFlow, HeldRequest) {
+        let shared = self.into_flow_at(at, None);
+        let met = shared.borrow_mut().give_up(at, why.into()).of_head();
+        held_request(shared, at, met)
+    }
+
     #[cold]
     fn hold_request(self, at: usize, called: Result<Action, Fault>) -> (SharedFlow, HeldRequest) {
         let (shared, met) = self.hold(at, at, called, true);
-        let mut flow = shared.borrow_mut();
-        let (at, met) = match met {
-            Some(met) => (at, Some(met)),
-            None if flow.normalize_path() => {
-                flow.passed = at + 1;
-                (at + 1, None)
-            }
-            None => (at + 1, Some(Met::Stopped(Stop::BadPath))),
-        };
-        drop(flow);
-        let body = Body::Empty;
-        (shared, HeldRequest { at, met, body })
+        held_request(shared, at, met)
     }
 
     #[cold]
@@ -247,7 +298,7 @@ impl<'a> Straight<'a> {
         called: Result<Action, Fault>,
         body: Body,
     ) -> (SharedFlow, HeldResponse) {
-        let end = self.instances.len();
+        let end = self.filters.len();
         let (flow, met) = self.hold(at, end, called, body.is_end_stream());
         let left = at + usize::from(met.is_some());
         let held = HeldResponse {
@@ -258,4 +309,20 @@ impl<'a> Straight<'a> {
         };
         (flow, held)
     }
+}
+
+/// A request with what its head has met at one slot.
+fn held_request(shared: SharedFlow, at: usize, met: Option<Met>) -> (SharedFlow, HeldRequest) {
+    let mut flow = shared.borrow_mut();
+    let (at, met) = match met {
+        Some(met) => (at, Some(met)),
+        None if flow.normalize_path() => {
+            flow.passed = at + 1;
+            (at + 1, None)
+        }
+        None => (at + 1, Some(Met::Stopped(Stop::BadPath))),
+    };
+    drop(flow);
+    let body = Body::Empty;
+    (shared, HeldRequest { at, met, body })
 }

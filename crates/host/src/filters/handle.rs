@@ -2,7 +2,7 @@
 //!
 //! That is not done on a request's way: whoever has a handle last only begins it.
 
-use super::{FilterInstance, Loaded, WorkerFilter};
+use super::{FilterInstance, Loaded, WorkerFilter, spent};
 use crate::{metrics::GuestMetrics, turns::Party};
 use std::{cell::RefCell, future::poll_fn, mem, ops::Deref, rc::Rc, sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::timeout};
@@ -67,6 +67,7 @@ pub(crate) async fn left() {
         // One that panicked has said so on stderr.
         let _ = task.await;
     }
+    spent::end_for_good();
 }
 
 /// Its calls and faults need the filter for as long as it takes.

@@ -1,7 +1,7 @@
 //! One instance of a filter: its streams, its callbacks, and the calls that it has under way.
 
 use super::{
-    Pace, WorkerFilter,
+    Pace, WorkerFilter, spent,
     surroundings::{self, Asked, Mail},
 };
 use crate::{config::Isolation, metrics::GuestMetrics};
@@ -39,6 +39,8 @@ pub(crate) enum Finished {
 /// An instance, and what it has asked for.
 pub(crate) struct FilterInstance {
     filter: Weak<WorkerFilter>,
+    /// It is one request's.
+    is_fresh: bool,
     /// Its code inspects what of a response comes behind the head.
     pub(super) inspects_response_body: bool,
     /// Its code can ask for properties.
@@ -46,7 +48,7 @@ pub(crate) struct FilterInstance {
     /// The filter's.
     metrics: Arc<GuestMetrics>,
     /// The filter's.
-    pace: Rc<Pace>,
+    pub(super) pace: Rc<Pace>,
     guest: RefCell<Instance>,
     /// For as long as it is alive: the request over which it died wants another one.
     permit: Cell<Option<Permit>>,
@@ -59,7 +61,7 @@ pub(crate) struct FilterInstance {
     /// Who waits for the end of its work, when it leaves.
     leaving: Cell<Option<Waker>>,
     /// What of the instance's own metrics is in its filter's.
-    counted: Cell<palisade_filter::InstanceMetrics>,
+    pub(super) counted: Cell<palisade_filter::InstanceMetrics>,
 }
 
 /// An HTTP call that is under way.
@@ -79,6 +81,7 @@ impl FilterInstance {
         let code = guest.filter();
         let instance = Rc::new(Self {
             filter: Rc::downgrade(filter),
+            is_fresh: filter.loaded.isolation == Isolation::Fresh,
             inspects_response_body: code.inspects(Part::ResponseBody)
                 || code.inspects(Part::ResponseTrailers),
             reads_properties: code.reads_properties(),
@@ -247,6 +250,11 @@ impl FilterInstance {
             self.give_up_calls_of(stream);
         }
         self.count();
+        if self.is_fresh && self.calls.borrow().is_empty() {
+            // Not even these are told to it any more.
+            self.end_ticks();
+            spent::note(self);
+        }
     }
 
     /// Gives up the calls made for a stream that is over; those of a fresh instance all are. A filter that says it is
@@ -256,12 +264,8 @@ impl FilterInstance {
         if guest.has_stream(stream) {
             return;
         }
-        let is_fresh = self
-            .filter
-            .upgrade()
-            .is_none_or(|filter| filter.loaded.isolation == Isolation::Fresh);
         self.calls.borrow_mut().retain(|call| {
-            let is_over = is_fresh || call.stream == Some(stream);
+            let is_over = self.is_fresh || call.stream == Some(stream);
             if is_over {
                 guest.forget_call(call.token);
                 call.task.abort();
@@ -275,7 +279,6 @@ impl FilterInstance {
         self.guest.borrow().is_closed(stream)
     }
 
-    /// Takes the instance out of use. Whoever waits for it is woken by the instance itself.
     /// Ends an instance that would go on holding up everybody on this worker, with requests that it has met before its
     /// tenant was asked aside.
     fn end_if_overdrawn(&self) -> Result<(), Fault> {
@@ -291,6 +294,7 @@ impl FilterInstance {
         Err(fault)
     }
 
+    /// Takes the instance out of use. Whoever waits for it is woken by the instance itself.
     fn go_down(&self, fault: &Fault) {
         if !self.is_alive.replace(false) {
             return;
@@ -337,8 +341,12 @@ impl FilterInstance {
     fn tick_every(self: &Rc<Self>, period: Option<Duration>) {
         let begin =
             |period| tokio::task::spawn_local(tick(Rc::downgrade(self), period)).abort_handle();
-        let ticks = self.ticks.replace(period.map(begin));
-        if let Some(ticks) = ticks {
+        self.end_ticks();
+        *self.ticks.borrow_mut() = period.map(begin);
+    }
+
+    fn end_ticks(&self) {
+        if let Some(ticks) = self.ticks.take() {
             ticks.abort();
         }
     }
@@ -438,9 +446,7 @@ impl FilterInstance {
 
 impl Drop for FilterInstance {
     fn drop(&mut self) {
-        if let Some(ticks) = self.ticks.take() {
-            ticks.abort();
-        }
+        self.end_ticks();
         let held = self.counted.get().memory_bytes;
         self.metrics.memory_bytes.add(held.wrapping_neg());
     }

@@ -65,6 +65,11 @@ impl Pace {
         }
     }
 
+    /// Whether somebody counts what it uses of the worker.
+    pub(super) fn is_charged(&self) -> bool {
+        !self.party.is_alone()
+    }
+
     /// Calls the filter, charges its tenant, and counts the time if it was long.
     pub(crate) fn measure<T>(&self, call: impl FnOnce() -> T) -> T {
         match self.party.is_charged_here() {

@@ -1,8 +1,8 @@
-//! Requests without a body, of which kept filters inspect heads alone, take a way of their own through the server. Whatever a filter
+//! Requests without a body, of which filters inspect heads alone, take a way of their own through the server. Whatever a filter
 //! does on that way has to end as on the other one, which a request with a body takes.
 
 use crate::fixture::{Fixture, Server};
-use crate::raw_http::{Answer, Request};
+use crate::raw_http::{Answer, Client, Request, get};
 use palisade_suite::guests::Filter;
 use palisade_suite::served;
 use std::fs;
@@ -22,13 +22,13 @@ const ACTS: [(&str, &[&str]); 3] = [
     ("end", &["nothing", "respond", "trap", "break", "call"]),
 ];
 
-/// Two filters before files: `/` by both, `/one/` by the first, `/twice/` by the first, two times.
-fn fixture(settings: &str) -> Fixture {
+/// Two filters before files: `/` by both, `/one/` by the first, `/twice/` by the first, two times where it may be.
+fn fixture(isolation: &str, settings: &str) -> Fixture {
     let mut fixture = Fixture::new().backend("gate", |_| Answer::new(200, "gate"));
     let grant = fixture.grant("gate");
     for name in NAMES {
         let settings =
-            format!("{grant}\nisolation = \"kept\"\nconfiguration = {name:?}\n{settings}");
+            format!("{grant}\nisolation = {isolation:?}\nconfiguration = {name:?}\n{settings}");
         fixture = fixture.filter(name, &served::filter(Filter::Heads), &settings);
     }
     for folder in ["files", "files/one", "files/twice"] {
@@ -37,10 +37,15 @@ fn fixture(settings: &str) -> Fixture {
         fs::write(folder.join("file"), "a file").expect("write a file");
         fs::write(folder.join("large"), vec![b'a'; 3 << 20]).expect("write a file");
     }
+    // A request that has a fresh instance waits for no other one of that filter's.
+    let twice = match isolation {
+        "kept" => &["first", "first"][..],
+        _ => &["first"],
+    };
     fixture
         .text("[services.files]\nfiles = \"files\"\n")
         .route("/one/", &["first"], "files")
-        .route("/twice/", &["first", "first"], "files")
+        .route("/twice/", twice, "files")
         .route("/", &NAMES, "files")
 }
 
@@ -124,8 +129,14 @@ impl Marked {
 
 pub(crate) fn whatever_a_filter_does_is_the_same_with_a_body() {
     let mut seen = 0;
-    for settings in ["on-failure = \"close\"", "on-failure = \"open\""] {
-        let fixture = fixture(settings);
+    for (isolation, failure) in [
+        ("kept", "close"),
+        ("kept", "open"),
+        ("fresh", "close"),
+        ("fresh", "open"),
+    ] {
+        let settings = format!("on-failure = {failure:?}");
+        let fixture = fixture(isolation, &settings);
         let mut server = Marked(fixture.serve(), 0);
         for (path, names) in [
             ("/file", &NAMES[..]),
@@ -145,20 +156,27 @@ pub(crate) fn whatever_a_filter_does_is_the_same_with_a_body() {
                             without.forget_crossings();
                             with.forget_crossings();
                         }
-                        assert_eq!(without, with, "{settings}: {path}, {field}: {act}");
+                        assert_eq!(
+                            without, with,
+                            "{isolation}, {settings}: {path}, {field}: {act}"
+                        );
                         seen += usize::from(!without.lines.is_empty());
                     }
                 }
             }
         }
     }
-    assert!(seen > 100, "{seen}");
+    assert!(seen > 200, "{seen}");
 }
 
 /// A path that a filter sets is brought into its one form before anybody else sees it, or the request is refused.
 pub(crate) fn a_path_that_a_filter_sets_has_one_form() {
-    let fixture = fixture("");
-    let server = fixture.serve();
+    for isolation in ["kept", "fresh"] {
+        paths_have_one_form(&fixture(isolation, "").serve());
+    }
+}
+
+fn paths_have_one_form(server: &Server) {
     for name in NAMES {
         for (path, status, bytes) in [
             ("/large", 200, 3 << 20),
@@ -177,6 +195,21 @@ pub(crate) fn a_path_that_a_filter_sets_has_one_form() {
                     assert_eq!(answer.body.len(), bytes, "{name}: {path}");
                 }
             }
+        }
+    }
+}
+
+/// An instance whose request is over keeps its place until its worker has nothing else to do. Requests that are there before that do
+/// not wait for it.
+pub(crate) fn requests_that_are_there_already_take_one_place_in_turn() {
+    let fixture = fixture("fresh", "instances = 1\nwait-time = \"1ms\"");
+    let server = fixture.serve();
+    let mut client = Client::connect_unix(server.socket()).expect("a connection");
+    for path in ["/file", "/one/file"] {
+        assert_eq!(client.get(path).status, 200, "{path}");
+        client.send(get(path).repeat(50));
+        for _ in 0..50 {
+            assert_eq!(client.answer().status, 200, "{path}");
         }
     }
 }

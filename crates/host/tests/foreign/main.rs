@@ -145,10 +145,17 @@ fn main() {
         ("component", own::a_component_has_so_many_instances),
     ]
     .map(|(kind, test)| (format!("own/instances-of-a-{kind}"), test));
-    let heads = [(
-        "own/paths-of-heads".to_owned(),
-        heads::a_path_that_a_filter_sets_has_one_form as fn(),
-    )];
+    let heads = [
+        (
+            "paths",
+            heads::a_path_that_a_filter_sets_has_one_form as fn(),
+        ),
+        (
+            "instances",
+            heads::requests_that_are_there_already_take_one_place_in_turn,
+        ),
+    ]
+    .map(|(what, test)| (format!("own/{what}-of-heads"), test));
     let blame = [(
         "own/blame-for-a-stall".to_owned(),
         own::a_client_that_stalls_is_to_blame_for_its_answer as fn(),
