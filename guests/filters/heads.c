@@ -12,6 +12,7 @@ static enum stream direction;
 bool EXPORT(proxy_on_configure)(id plugin, size_t bytes)
 {
     char *text;
+    uint32_t cas;
 
     (void)plugin;
     forget();
@@ -19,6 +20,8 @@ bool EXPORT(proxy_on_configure)(id plugin, size_t bytes)
         proxy_get_buffer_bytes(CONFIGURATION, 0, bytes, &text, &name_bytes) != OK)
         return false;
     __builtin_memcpy(name, text, name_bytes);
+    if (proxy_get_shared_data(TEXT("stopped"), &text, &bytes, &cas) == OK && is_same(name, name_bytes, text, bytes))
+        __builtin_trap();
     return true;
 }
 
@@ -92,7 +95,7 @@ static int do_act(id stream, enum stream way)
 
 int EXPORT(proxy_on_request_headers)(id stream, uint32_t headers, bool is_end)
 {
-    char *path;
+    char *path, *stopped;
     size_t bytes;
 
     (void)headers, (void)is_end;
@@ -100,6 +103,8 @@ int EXPORT(proxy_on_request_headers)(id stream, uint32_t headers, bool is_end)
     say(TEXT(" sees a request: "), act.start, act.bytes);
     if (IS_ACT("path") && proxy_get_header_map_value(REQUEST_HEADERS, TEXT("x-path"), &path, &bytes) == OK)
         proxy_replace_header_map_value(REQUEST_HEADERS, TEXT(":path"), path, bytes);
+    if (IS_ACT("stop") && proxy_get_header_map_value(REQUEST_HEADERS, TEXT("x-stopped"), &stopped, &bytes) == OK)
+        proxy_set_shared_data(TEXT("stopped"), stopped, bytes, 0);
     return do_act(stream, REQUEST);
 }
 

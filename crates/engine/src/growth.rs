@@ -109,6 +109,11 @@ impl Growth {
         self.is_pool_full
     }
 
+    /// What it has grown to.
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes
+    }
+
     /// Counts a memory's growth, both in bytes. Gives how many it takes more, if there is room for them.
     pub fn grow_memory(&mut self, current: usize, desired: usize) -> Option<usize> {
         let more_bytes = desired.saturating_sub(current);

@@ -37,7 +37,7 @@ pub struct InstanceMetrics {
     /// Time in the guest and in the host functions that it called, in ns. The first 64 phases, its start with them, are
     /// each measured; of those after them every 17th, for itself and the 16 before it, so that up to 16 are not in it yet.
     pub cpu_ns: u64,
-    /// Bytes of its memory now.
+    /// Bytes of its memories and tables now.
     pub memory_bytes: u64,
     /// What it asked for and was refused: HTTP calls.
     pub denials: u64,
@@ -481,7 +481,7 @@ impl Instance {
     }
 
     /// What it has done so far.
-    pub fn metrics(&mut self) -> InstanceMetrics {
+    pub fn metrics(&self) -> InstanceMetrics {
         let memory_bytes = self.guest.memory_bytes();
         let state = self.guest.state();
         InstanceMetrics {

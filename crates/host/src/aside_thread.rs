@@ -8,7 +8,6 @@ mod sys;
 
 use crate::{
     aside::{self, Asked, Command, Inbox},
-    filters,
     generation::Generation,
     turns,
     worker_state::{self, WorkerState},
@@ -37,7 +36,6 @@ pub(crate) fn start(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
-        .on_thread_park(filters::spent::end)
         .build()?;
     let thread = std::thread::Builder::new().name("aside".into());
     thread.spawn(move || {

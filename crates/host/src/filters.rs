@@ -8,6 +8,8 @@
 //!    └────────── FilterHandle ◀─────────┘
 //! ```
 //!
+//! A fresh instance whose request is over is [`spent`].
+//!
 //! An instance that faulted is out of use from then on. The request that it faulted over is treated as
 //! `on-failure` says. Others that have a stream in it go on in a new instance: what a filter had begun to do with
 //! their headers it does once more, and what it had finished stays done.
@@ -199,17 +201,10 @@ impl WorkerFilter {
     /// The permits, where a request is to wait for one before it asks for an instance.
     pub(crate) fn exhausted_permits(&self) -> Option<Rc<Permits>> {
         let waits = self.loaded.isolation == Isolation::Fresh
-            && !self.has_permit()
+            && !self.permits.has_free()
             && self.pace.rest().is_none()
             && !self.loaded.budget.is_at_rest();
         waits.then(|| Rc::clone(&self.permits))
-    }
-
-    fn has_permit(&self) -> bool {
-        if !self.permits.has_free() {
-            spent::make_room();
-        }
-        self.permits.has_free()
     }
 
     #[cold]

@@ -141,10 +141,9 @@ impl<S: 'static> Instance<S> {
         Ok(self.memory_and_state()?.0)
     }
 
-    /// How large the guest's memory is now; 0: it exports none under the name `memory`.
-    pub fn memory_bytes(&mut self) -> usize {
-        let memory = self.find_memory();
-        memory.map_or(0, |memory| memory.data_size(&self.body.store))
+    /// How large its memories and tables are now, together.
+    pub fn memory_bytes(&self) -> usize {
+        self.body.store.data().limiter.used_bytes()
     }
 
     fn find_memory(&mut self) -> Option<Memory> {

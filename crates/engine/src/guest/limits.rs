@@ -44,6 +44,11 @@ impl Limiter {
         }
     }
 
+    /// What it has now.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.growth.used_bytes()
+    }
+
     fn over(&self) -> OverLimit {
         match self.growth.is_pool_full() {
             true => OverLimit::Pool,
@@ -111,6 +116,7 @@ mod tests {
             over(limiter.table_growing(PAGE_BYTES / 8, PAGE_BYTES / 8 + 1, None)),
             OverLimit::Memory
         );
+        assert_eq!(limiter.used_bytes(), 3 * PAGE_BYTES);
     }
 
     #[test]

@@ -229,6 +229,7 @@ impl Flow {
                 self.exchange = Some(exchange);
                 self.holder = None;
             }
+            instance.release();
         }
     }
 }

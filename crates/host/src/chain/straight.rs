@@ -1,8 +1,9 @@
 //! The way of a request that nobody holds up.
 //!
-//! Most requests have no body, and most filters look at heads alone and let each pass at once. Of such a request nothing
-//! outlives the turn in which it is answered, so that it needs no [`Flow`]: the exchange goes from hand to hand, and the
-//! filter that is alone is called for the response and for the end of its stream in one go.
+//! Most requests have no body, and most filters look at heads alone and let each pass at once. Where the service has its
+//! response at once, too, as files that are kept, nothing of the exchange outlives the turn in which it is answered, so that it
+//! needs no [`Flow`]: it goes from hand to hand, and the filter that is alone is called for the response and for the end of
+//! its stream in one go.
 //!
 //! A request that is held up after all, fails, or makes its filter ask for something, gets its flow where it is:
 //!

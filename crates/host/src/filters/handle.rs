@@ -61,7 +61,7 @@ impl Drop for FilterHandle {
     }
 }
 
-/// Waits until every filter of this worker's that is leaving has left.
+/// Waits until every filter of this worker's that is leaving has left. Instances end at once from then on.
 pub(crate) async fn left() {
     for task in LEAVING.with_borrow_mut(mem::take) {
         // One that panicked has said so on stderr.

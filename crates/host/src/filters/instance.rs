@@ -50,8 +50,8 @@ pub(crate) struct FilterInstance {
     /// The filter's.
     pub(super) pace: Rc<Pace>,
     guest: RefCell<Instance>,
-    /// For as long as it is alive: the request over which it died wants another one.
-    permit: Cell<Option<Permit>>,
+    /// For as long as its request is under way and it is alive: the request over which it died wants another one.
+    pub(super) permit: Cell<Option<Permit>>,
     is_alive: Cell<bool>,
     mail: Rc<Mail>,
     /// What calls it at its period.
@@ -243,6 +243,14 @@ impl FilterInstance {
         exchange
     }
 
+    /// Lets go of an instance whose stream is over. To end one that is nobody else's is its filter's work.
+    pub(crate) fn release(self: Rc<Self>) {
+        if self.is_fresh {
+            let pace = Rc::clone(&self.pace);
+            pace.measure(|| drop(self));
+        }
+    }
+
     /// A stream is over.
     fn end(self: &Rc<Self>, stream: StreamId) {
         self.deliver(None);
@@ -386,7 +394,7 @@ impl FilterInstance {
 
     /// Whether nobody waits for it, and nothing will tell it anything but a request.
     pub(super) fn is_resting(&self) -> bool {
-        let Ok(mut guest) = self.guest.try_borrow_mut() else {
+        let Ok(guest) = self.guest.try_borrow() else {
             return false;
         };
         let is_told = self.ticks.borrow().is_some() || !self.calls.borrow().is_empty();
@@ -407,7 +415,7 @@ impl FilterInstance {
 
     /// Adds what the instance has done since the last time to its filter's metrics.
     fn count(&self) {
-        let now = self.guest.borrow_mut().metrics();
+        let now = self.guest.borrow().metrics();
         let before = self.counted.replace(now);
         let metrics = &self.metrics;
         metrics.cpu_ns.add(now.cpu_ns - before.cpu_ns);

@@ -1,17 +1,21 @@
 //! Fresh instances whose request is over.
 //!
 //! To end one the kernel is asked which pages it has written to, and these are made as they were: half of what a fresh
-//! instance costs, and nothing that an answer has to wait for. So it is done once the thread has nothing else to do, or
+//! instance costs, and nothing that its answer has to wait for. So it is done once the thread has nothing else to do, or
 //! when the next instance is wanted, which takes the place of the one before while that is in the processor's caches.
 //!
-//! Where somebody counts what a tenant uses of a worker, it is done at once, and is that tenant's.
+//! No guest is called any more, and its permit is somebody else's already. A thread that is never without work has no more
+//! of them than a few. Where somebody counts what guests use of the worker, and for large ones, it is done at once.
 
 use super::FilterInstance;
 use smallvec::SmallVec;
 use std::{cell::RefCell, mem, rc::Rc};
 
-/// Bytes of memory from which on an instance is ended at once: that takes longer then than most requests.
+/// Bytes from which on an instance is ended at once: that takes longer then than most requests.
 const MOST_BYTES: u64 = 2 << 20;
+
+/// So many of a thread's at one time.
+const MOST: usize = 8;
 
 /// What a thread does with them.
 enum Spent {
@@ -57,9 +61,12 @@ pub(super) fn note(instance: &Rc<FilterInstance>) {
     if instance.counted.get().memory_bytes > MOST_BYTES || instance.pace.is_charged() {
         return;
     }
-    SPENT.with_borrow_mut(|spent| {
-        if let Spent::Later(spent) = spent {
-            spent.push(Rc::clone(instance));
-        }
+    let oldest = SPENT.with_borrow_mut(|spent| {
+        let Spent::Later(spent) = spent else {
+            return None;
+        };
+        spent.push(Rc::clone(instance));
+        (spent.len() > MOST).then(|| spent.remove(0))
     });
+    drop((instance.permit.take(), oldest));
 }

@@ -199,8 +199,68 @@ fn paths_have_one_form(server: &Server) {
     }
 }
 
-/// An instance whose request is over keeps its place until its worker has nothing else to do. Requests that are there before that do
-/// not wait for it.
+/// A filter that cannot start is met when its turn comes, and the one before it has seen the request by then.
+pub(crate) fn a_second_filter_that_does_not_start() {
+    for (failure, status) in [("close", 500), ("open", 200)] {
+        let settings = format!("vm-id = \"both\"\non-failure = {failure:?}");
+        let fixture = fixture("fresh", &settings);
+        let server = fixture.serve();
+        let stop = |name: &str| {
+            let stop = Request::new("GET", "/one/file").header("x-first-request", "stop");
+            assert_eq!(server.ask(&stop.header("x-stopped", name)).status, 200);
+        };
+        let get = Request::new("GET", "/file");
+        let ask = |request: &Request| {
+            let answer = server.ask(request);
+            let seen = answer.headers.iter().filter(|(name, _)| name == "x-seen");
+            let seen: Vec<&str> = seen.map(|(_, value)| value.as_str()).collect();
+            (answer.status, seen.join(" "))
+        };
+        for _ in 0..3 {
+            stop("second");
+            for request in [get.clone(), get.clone().body("a")] {
+                assert_eq!(ask(&request), (status, "first".to_owned()), "{failure}");
+            }
+            stop("nobody");
+            for request in [get.clone(), get.clone().body("a")] {
+                assert_eq!(ask(&request), (200, "second first".to_owned()), "{failure}");
+            }
+        }
+        let count = |name: &str| {
+            let metrics = server.admin("/metrics");
+            let line = metrics
+                .lines()
+                .find(|line| line.starts_with(name) && line.contains("\"second\""));
+            let count = line.and_then(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+            count.unwrap_or_else(|| panic!("no {name} in {metrics}"))
+        };
+        assert_eq!(count("palisade_faults_total"), 6, "{failure}");
+        assert_eq!(count("palisade_errors_total"), 6, "{failure}");
+    }
+}
+
+/// A request that is to have the only instance waits until the answer that holds it is sent.
+pub(crate) fn a_request_for_a_file_waits_for_an_instance() {
+    let fixture = fixture("fresh", "instances = 1\nwait-time = \"1h\"");
+    let server = fixture.serve();
+    let connect = || Client::connect_unix(server.socket()).expect("a connection");
+    let mut slow = connect();
+    slow.send(get("/one/large"));
+    let head = slow.read_exactly(12).expect("an answer");
+    assert_eq!(head, b"HTTP/1.1 200");
+    let mut waiting = [connect(), connect()];
+    for client in &mut waiting {
+        client.send(get("/one/file"));
+    }
+    slow.read_exactly(3 << 20).expect("the answer's body");
+    drop(slow);
+    for client in &mut waiting {
+        assert_eq!(client.answer().status, 200);
+    }
+}
+
+/// An instance whose request is over lasts until its worker has nothing else to do. Requests that are there before that have its place
+/// among those that its filter may have.
 pub(crate) fn requests_that_are_there_already_take_one_place_in_turn() {
     let fixture = fixture("fresh", "instances = 1\nwait-time = \"1ms\"");
     let server = fixture.serve();

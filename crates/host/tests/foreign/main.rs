@@ -150,6 +150,8 @@ fn main() {
             "paths",
             heads::a_path_that_a_filter_sets_has_one_form as fn(),
         ),
+        ("starts", heads::a_second_filter_that_does_not_start),
+        ("waits", heads::a_request_for_a_file_waits_for_an_instance),
         (
             "instances",
             heads::requests_that_are_there_already_take_one_place_in_turn,
