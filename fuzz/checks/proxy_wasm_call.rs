@@ -8,8 +8,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, Response, header};
 use palisade_engine::guest::{Engine, Limits, Program};
 use palisade_filter::{
-    Action, Bounds, CallRefused, Exchange, FaultKind, Filter, Host, HttpCall, HttpCallResponse,
-    Instance, LogLevel, Message, Part, Peer, Properties, Settings, Shared, SharedBounds,
+    Action, Bounds, CallRefused, Exchange, FaultKind, Filter, Finish, Host, HttpCall,
+    HttpCallResponse, Instance, LogLevel, Message, Part, Peer, Properties, Settings, Shared,
+    SharedBounds, StreamId,
 };
 use std::{
     cell::RefCell,
@@ -501,10 +502,34 @@ fn run(filter: &Filter, witness: &Rc<Witness>) -> Result<(), palisade_filter::Fa
     let second = instance.open(exchange());
     let _ = instance.on_request_headers(second, true)?;
     instance.close(id)?;
-    instance.close(second)?;
+    finish(&mut instance, second)?;
     instance.on_tick()?;
     instance.stop()?;
     assert!(instance.metrics().streams <= bounds().unfinished_streams);
+    Ok(())
+}
+
+/// Shows a stream its response and ends it, in one go where the guest lets it.
+fn finish(instance: &mut Instance, id: StreamId) -> Result<(), palisade_filter::Fault> {
+    let part = Part::ResponseHeaders;
+    let check_over = |exchange: Option<Box<Exchange>>| {
+        if let Some(exchange) = exchange {
+            check_exchange(&exchange, part, Action::Continue);
+        }
+    };
+    match instance.finish(id, true, 6)? {
+        Finish::Over(exchange) => check_over(exchange),
+        Finish::Failed(exchange, fault) => {
+            check_over(exchange);
+            return Err(fault);
+        }
+        Finish::Held(action) => {
+            if let Some(exchange) = instance.exchange(id) {
+                check_exchange(exchange, part, action);
+            }
+            instance.close(id)?;
+        }
+    }
     Ok(())
 }
 
