@@ -58,7 +58,7 @@ impl Flow {
         };
         self.take_back();
         let slot = &mut self.slots[at];
-        slot.stream = None;
+        slot.leave_instance();
         let code = slot.code.as_ref().ok_or(Stop::Failed)?;
         let instance = slot.filter.instance(code, slot.permit.take())?;
         let Some(mut exchange) = self.exchange.take() else {
@@ -121,7 +121,7 @@ impl Flow {
     pub(super) fn give_up(&mut self, at: usize, stop: Stop) -> Step {
         self.take_back();
         let slot = &mut self.slots[at];
-        slot.stream = None;
+        slot.leave_instance();
         // What it holds goes on without it; what it had to say does not.
         if let Some(own) = &mut slot.own {
             own.local_response = None;

@@ -279,6 +279,13 @@ impl Slot {
         }
     }
 
+    /// It has no stream any more.
+    pub(super) fn leave_instance(&mut self) {
+        if let Some((instance, _)) = self.stream.take() {
+            instance.release();
+        }
+    }
+
     /// Puts an exchange into its stream; gives it back where there is none.
     pub(super) fn put(&self, exchange: Box<Exchange>) -> Result<(), Box<Exchange>> {
         match &self.stream {
