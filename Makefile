@@ -10,8 +10,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Cargo puts binaries below the target's name, because .cargo/config.toml names one.
-host = $(shell rustc -vV | sed -n 's/^host: //p')
+# Cargo puts binaries below the target's name, because .cargo/config.toml names one. Asked for where it is used: before the set-up
+# there may be no compiler to ask.
+host = $$(rustc -vV | sed -n 's/^host: //p')
 built = $${CARGO_TARGET_DIR:-target}/$(host)
 
 packages = $(shell tools/packages)
