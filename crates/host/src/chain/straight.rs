@@ -186,6 +186,7 @@ impl<'a> Straight<'a> {
             }
             self.close(passed_bytes);
         }
+        self.instances.into_iter().for_each(FilterInstance::release);
         let parts = self.exchange.and_then(|exchange| exchange.response);
         let parts = parts.unwrap_or_else(|| Response::new(()).into_parts().0);
         Ok(Response::from_parts(parts, body))

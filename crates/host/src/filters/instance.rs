@@ -245,7 +245,7 @@ impl FilterInstance {
 
     /// Lets go of an instance whose stream is over. To end one that is nobody else's is its filter's work.
     pub(crate) fn release(self: Rc<Self>) {
-        if self.is_fresh {
+        if self.is_fresh && Rc::strong_count(&self) == 1 {
             let pace = Rc::clone(&self.pace);
             pace.measure(|| drop(self));
         }
