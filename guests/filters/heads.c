@@ -8,6 +8,8 @@ static size_t name_bytes;
 // The stream that waits for a call: one at a time.
 static id waiting;
 static enum stream direction;
+// Of a filter that is named `feeds`.
+static uint32_t queue;
 
 bool EXPORT(proxy_on_configure)(id plugin, size_t bytes)
 {
@@ -22,7 +24,21 @@ bool EXPORT(proxy_on_configure)(id plugin, size_t bytes)
     __builtin_memcpy(name, text, name_bytes);
     if (proxy_get_shared_data(TEXT("stopped"), &text, &bytes, &cas) == OK && is_same(name, name_bytes, text, bytes))
         __builtin_trap();
+    if (is_same(name, name_bytes, TEXT("feeds")))
+        return proxy_register_shared_queue(TEXT("feeds"), &queue) == OK;
     return true;
+}
+
+// Feeds itself for ever, once it has something.
+void EXPORT(proxy_on_queue_ready)(id plugin, uint32_t ready)
+{
+    char *text;
+    size_t bytes;
+
+    (void)plugin;
+    forget();
+    if (proxy_dequeue_shared_queue(ready, &text, &bytes) == OK)
+        proxy_enqueue_shared_queue(ready, text, bytes);
 }
 
 static struct text {
@@ -105,6 +121,8 @@ int EXPORT(proxy_on_request_headers)(id stream, uint32_t headers, bool is_end)
         proxy_replace_header_map_value(REQUEST_HEADERS, TEXT(":path"), path, bytes);
     if (IS_ACT("stop") && proxy_get_header_map_value(REQUEST_HEADERS, TEXT("x-stopped"), &stopped, &bytes) == OK)
         proxy_set_shared_data(TEXT("stopped"), stopped, bytes, 0);
+    if (IS_ACT("feed"))
+        proxy_enqueue_shared_queue(queue, TEXT("food"));
     return do_act(stream, REQUEST);
 }
 

@@ -99,7 +99,7 @@ fn fixture_with_gate(
         .route("/", &["steps"], "teller")
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < PATIENCE, "never: {what}");

@@ -1,7 +1,9 @@
 //! Requests without a body, of which filters inspect heads alone, take a way of their own through the server. Whatever a filter
 //! does on that way has to end as on the other one, which a request with a body takes.
 
+use crate::chain::wait_until;
 use crate::fixture::{Fixture, Server};
+use crate::own::get_figure;
 use crate::raw_http::{Answer, Client, Request, get};
 use palisade_suite::guests::Filter;
 use palisade_suite::served;
@@ -22,7 +24,8 @@ const ACTS: [(&str, &[&str]); 3] = [
     ("end", &["nothing", "respond", "trap", "break", "call"]),
 ];
 
-/// Two filters before files: `/` by both, `/one/` by the first, `/twice/` by the first, two times where it may be.
+/// Two filters before files: `/` by both, `/one/` by the first, `/twice/` by the first, two times where it may be,
+/// `/feeds/` by a third.
 fn fixture(isolation: &str, settings: &str) -> Fixture {
     let mut fixture = Fixture::new().backend("gate", |_| Answer::new(200, "gate"));
     let grant = fixture.grant("gate");
@@ -42,11 +45,20 @@ fn fixture(isolation: &str, settings: &str) -> Fixture {
         "kept" => &["first", "first"][..],
         _ => &["first"],
     };
+    let feeds = "isolation = \"kept\"\nconfiguration = \"feeds\"";
     fixture
+        .filter("feeds", &served::filter(Filter::Heads), feeds)
         .text("[services.files]\nfiles = \"files\"\n")
+        .route("/feeds/", &["feeds"], "files")
         .route("/one/", &["first"], "files")
         .route("/twice/", twice, "files")
         .route("/", &NAMES, "files")
+}
+
+/// The filters that have seen an answer.
+fn seen_by(answer: &Answer) -> Vec<String> {
+    let seen = answer.headers.iter().filter(|(name, _)| name == "x-seen");
+    seen.map(|(_, value)| value.clone()).collect()
 }
 
 /// What a client sees, and what filters have said and counted meanwhile.
@@ -75,11 +87,10 @@ impl Marked {
         }
         self.lines();
         let before = self.counts();
-        let answer = self.0.try_ask(request).map(|answer| {
-            let seen = answer.headers.iter().filter(|(name, _)| name == "x-seen");
-            let seen = seen.map(|(_, value)| value.clone()).collect();
-            (answer.status, seen, answer.body.len())
-        });
+        let answer = self
+            .0
+            .try_ask(request)
+            .map(|answer| (answer.status, seen_by(&answer), answer.body.len()));
         let counts = self.counts().into_iter().zip(before);
         let counts = counts.map(|((name, now), (_, before))| (name, now - before));
         let counts = counts.collect();
@@ -212,9 +223,7 @@ pub(crate) fn a_second_filter_that_does_not_start() {
         let get = Request::new("GET", "/file");
         let ask = |request: &Request| {
             let answer = server.ask(request);
-            let seen = answer.headers.iter().filter(|(name, _)| name == "x-seen");
-            let seen: Vec<&str> = seen.map(|(_, value)| value.as_str()).collect();
-            (answer.status, seen.join(" "))
+            (answer.status, seen_by(&answer).join(" "))
         };
         for _ in 0..3 {
             stop("second");
@@ -226,23 +235,22 @@ pub(crate) fn a_second_filter_that_does_not_start() {
                 assert_eq!(ask(&request), (200, "second first".to_owned()), "{failure}");
             }
         }
-        let count = |name: &str| {
-            let metrics = server.admin("/metrics");
-            let line = metrics
-                .lines()
-                .find(|line| line.starts_with(name) && line.contains("\"second\""));
-            let count = line.and_then(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
-            count.unwrap_or_else(|| panic!("no {name} in {metrics}"))
-        };
-        assert_eq!(count("palisade_faults_total"), 6, "{failure}");
-        assert_eq!(count("palisade_errors_total"), 6, "{failure}");
+        for name in ["palisade_faults_total", "palisade_errors_total"] {
+            assert_eq!(get_figure(&server, name, "second"), 6, "{failure}: {name}");
+        }
     }
 }
 
-/// A request that is to have the only instance waits until the answer that holds it is sent.
+/// A request that is to have the only instance waits until the answer that holds it is sent, and no longer: also where another
+/// filter leaves its worker never without work.
 pub(crate) fn a_request_for_a_file_waits_for_an_instance() {
     let fixture = fixture("fresh", "instances = 1\nwait-time = \"1h\"");
     let server = fixture.serve();
+    let feed = Request::new("GET", "/feeds/").header("x-feeds-request", "feed");
+    assert_eq!(server.ask(&feed).status, 404);
+    wait_until("it feeds itself", || {
+        get_figure(&server, "palisade_crossings_total", "feeds") > 100
+    });
     let connect = || Client::connect_unix(server.socket()).expect("a connection");
     let mut slow = connect();
     slow.send(get("/one/large"));

@@ -335,7 +335,7 @@ pub(crate) fn a_client_that_stalls_is_to_blame_for_its_answer() {
 }
 
 /// A guest's figure, as Prometheus is told it.
-fn get_figure(server: &Server, name: &str, guest: &str) -> u64 {
+pub(crate) fn get_figure(server: &Server, name: &str, guest: &str) -> u64 {
     let metrics = server.admin("/metrics");
     let is_it = |line: &&str| line.starts_with(name) && line.contains(&format!("\"{guest}\""));
     let line = metrics
