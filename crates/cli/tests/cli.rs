@@ -67,7 +67,10 @@ use signal_hook::{
     consts::{SIGINT, SIGQUIT},
     flag,
 };
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    num::NonZero,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 /// All cases, by the module they stand in.
 const MODULES: &[(&str, &[Case])] = &[
@@ -127,7 +130,10 @@ fn main() {
     if let Some(orders) = cleanup::worker_orders() {
         return cleanup::work(&orders);
     }
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    let processors = std::thread::available_parallelism().map_or(2, NonZero::get);
+    // Half of a run is waiting: for what a case starts, and for what must not come.
+    arguments.test_threads.get_or_insert(2 * processors);
     signals_as_usual();
     let installed = Arc::new(Installed::for_everybody());
     let trials = MODULES

@@ -373,6 +373,44 @@ fn a_prepared_guest_starts_again_and_again() {
     }
 }
 
+/// It remembers what it planned, and asks the host again whether that is so.
+#[test]
+fn a_launcher_sees_what_has_changed_between_two_guests_of_one_policy() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("data")).unwrap();
+    let granted = at("data");
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let guest = |words: &str| {
+        let guest = shell(&format!("cat {}/file; echo {words}", granted.display()));
+        let guest = guest.read(&granted).launcher(Arc::clone(&launcher));
+        guest.stdout(Stdio::piped()).stderr(Stdio::null())
+    };
+    let printed = |words: &str| {
+        let output = guest(words).spawn().unwrap().wait_with_output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for words in ["1", "2", "3", "4"] {
+        assert_eq!(printed(words), format!("{words}\n"));
+    }
+    fs::write(at("data/file"), "own\n").unwrap();
+    assert_eq!(printed("5"), "own\n5\n");
+    fs::rename(at("data"), at("former")).unwrap();
+    let gone = guest("6").spawn().unwrap_err().to_string();
+    assert!(gone.contains(granted.to_str().unwrap()), "{gone}");
+    fs::create_dir(at("data")).unwrap();
+    fs::write(at("data/file"), "another\n").unwrap();
+    assert_eq!(printed("7"), "another\n7\n");
+    fs::rename(at("data"), at("other")).unwrap();
+    std::os::unix::fs::symlink("former", at("data")).unwrap();
+    for words in ["8", "9", "10"] {
+        assert_eq!(printed(words), format!("own\n{words}\n"));
+    }
+    fs::remove_file(at("data")).unwrap();
+    std::os::unix::fs::symlink("other", at("data")).unwrap();
+    assert_eq!(printed("11"), "another\n11\n");
+}
+
 /// A guest of which nobody has anything to do before its end: nothing relays its output. One that hangs is ended.
 fn awaited(script: &str, launcher: &Arc<Launcher>) -> palisade::Builder {
     shell(script)

@@ -9,10 +9,13 @@ pub use local::LocalMounts;
 pub(crate) use local::Missed;
 pub(crate) use mounts::Mounts;
 
-use crate::kernel_file::{self, MOUNTINFO_BYTES};
+use crate::{
+    kernel_file::{self, MOUNTINFO_BYTES},
+    paths,
+};
 use palisade_network::{Resolve, SystemResolver};
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, RawDir, RawDirEntry, Stat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RawDirEntry, ResolveFlags, Stat, openat2},
     io::Errno,
 };
 use std::{
@@ -136,6 +139,11 @@ pub trait Host {
         self.find(path).map(|found| found.identity)
     }
 
+    /// Whether this kernel has a file of `/proc`'s: one that is there is there until the next boot.
+    fn kernel_has(&self, path: &Path) -> bool {
+        self.identify(path).is_ok()
+    }
+
     /// Where a symlink points; `None` if the path is not one.
     fn link(&self, path: &Path) -> Option<PathBuf>;
 
@@ -228,8 +236,10 @@ pub struct ThisHost;
 
 impl Host for ThisHost {
     fn find(&self, path: &Path) -> rustix::io::Result<Found> {
-        // O_PATH opens nothing: a FIFO, a device or a file on a dead server can't hold us up.
-        let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        if let Some(file) = open_unlinked(path)? {
+            return Found::of(path.into(), &rustix::fs::fstat(&file)?);
+        }
+        let file = rustix::fs::open(path, NAMED, Mode::empty())?;
         let stat = rustix::fs::fstat(&file)?;
         let canonical = name_of(&file)?;
         Found::of(path_from(&canonical), &stat)
@@ -310,6 +320,22 @@ impl Host for ThisHost {
         let mounts = kernel_file::read(Path::new("/proc/self/mountinfo"), MOUNTINFO_BYTES)?;
         let lines = mounts.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(Mount::parse).collect())
+    }
+}
+
+/// Opens nothing: a FIFO, a device or a file on a dead server can't hold us up.
+const NAMED: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// What lies at a path that is its only name without links. `None` where there may be links: to ask what it is called costs
+/// another look.
+fn open_unlinked(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
+    if !paths::is_plain(path) {
+        return Ok(None);
+    }
+    match openat2(CWD, path, NAMED, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Linux 5.6 has this call, and many a filter around palisade does not know it.
+        Err(Errno::LOOP | Errno::NOSYS | Errno::PERM | Errno::AGAIN) => Ok(None),
+        opened => opened.map(Some),
     }
 }
 
@@ -416,7 +442,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         rustix::fs::mknodat(
-            rustix::fs::CWD,
+            CWD,
             at("fifo"),
             FileType::Fifo,
             Mode::from_raw_mode(0o644),
@@ -454,14 +480,19 @@ mod tests {
         std::fs::create_dir(at("real")).unwrap();
         std::fs::write(at("real/file"), "").unwrap();
         std::os::unix::fs::symlink("real", at("link")).unwrap();
+        std::os::unix::fs::symlink("real/file", at("last")).unwrap();
         let canonical = |path: &str| ThisHost.find(&at(path)).unwrap().canonical;
         for path in [
             "real/file",
             "link/file",
             "real/../link/./file",
             "link//file",
+            "real//file",
+            "last",
         ] {
             assert_eq!(canonical(path), at("real/file"), "{path}");
+            let found = ThisHost.find(&at(path));
+            assert_eq!(found, ThisHost.find(&at("real/file")), "{path}");
         }
         assert_eq!(ThisHost.find(&at("link/no")).unwrap_err(), Errno::NOENT);
     }

@@ -26,7 +26,7 @@ use crate::{
     layout::Layout,
     machine::Machine,
     parts::Parts,
-    plan::{Plan, StreamFiles},
+    plan::{Memory, Plan, StreamFiles},
     record::receive_record,
     seccomp::Groups,
     standing::{ParkOrder, Standing},
@@ -63,6 +63,7 @@ pub struct Launcher {
     parts: Parts,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
+    memory: Memory,
 }
 
 impl Launcher {
@@ -78,6 +79,7 @@ impl Launcher {
             tells_early: false,
             parts: Parts::default(),
             filter: Mutex::default(),
+            memory: Memory::default(),
         }
     }
 
@@ -165,6 +167,11 @@ impl Launcher {
     /// The machine it was started on.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// What it remembers of the plans that were made for it.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Has the keeper make one more domain in advance, for a launch of this plan or of one that

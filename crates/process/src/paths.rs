@@ -1,6 +1,9 @@
 //! Paths by the letter: nothing is looked up.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
 
 /// `join` without the trailing slash that joining an empty path leaves.
 pub fn join(base: &Path, rest: &Path) -> PathBuf {
@@ -22,4 +25,31 @@ pub fn normalized(path: &Path) -> PathBuf {
             }
             clean
         })
+}
+
+/// Whether a path begins at the root and has nothing to take out: no `.`, no `..`, no slash too many.
+pub(crate) fn is_plain(path: &Path) -> bool {
+    let text = path.as_os_str().as_bytes();
+    let Some(below) = text.strip_prefix(b"/") else {
+        return false;
+    };
+    let mut names = below.split(|byte| *byte == b'/');
+    below.is_empty() || names.all(|name| !matches!(name, b"" | b"." | b".."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_path_says_nothing_twice() {
+        for path in ["/", "/a", "/a/..b/.c", "/a/b"] {
+            assert!(is_plain(Path::new(path)), "{path}");
+        }
+        for path in [
+            "", "a", "a/b", "//", "/a/", "/a//b", "//a", "/a/.", "/./a", "/a/../b", "..",
+        ] {
+            assert!(!is_plain(Path::new(path)), "{path}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod enforcement;
 mod environment;
 mod frame;
 mod landlock;
+mod memory;
 mod options;
 mod own_files;
 pub(crate) mod profile;
@@ -23,6 +24,7 @@ pub use crate::{
 pub use early::{forbids_early_start, may_start_early};
 pub use environment::Environment;
 pub use landlock::{Landlock, LandlockRule};
+pub(crate) use memory::Memory;
 pub use options::{Instructions, Options, Runner};
 pub(crate) use own_files::hosts_file;
 pub use palisade_wall::Relied;
@@ -42,7 +44,9 @@ use crate::{
 };
 use palisade_network::Network;
 use palisade_policy::{Capability, FileGrant, Policy, Profile};
-use palisade_wall::{ChromiumFlags, Enforcement, HandedListener, Spec, Surroundings, WriteGrant};
+use palisade_wall::{
+    ChromiumFlags, Command, Enforcement, HandedListener, Spec, Surroundings, WriteGrant,
+};
 use serde::Serialize;
 use std::{
     ffi::{OsStr, OsString},
@@ -369,10 +373,7 @@ fn plan_domain(
         cpu_time: share.cpu_time,
         output_bytes: limits.output_bytes,
         candidates: candidates(&command.program, &environment),
-        arguments: std::iter::once(&command.program)
-            .chain(&command.arguments)
-            .cloned()
-            .collect(),
+        arguments: arguments(command),
         environment,
         cwd,
         terminal: surroundings.terminal,
@@ -514,7 +515,19 @@ pub fn refuse_proc(policy: &Policy, host: &dyn Host) -> Result<(), PlanError> {
     layout::refuse_proc(policy, host)
 }
 
+/// The program's own name and what follows it.
+fn arguments(command: &Command) -> Vec<OsString> {
+    let program = std::iter::once(&command.program);
+    program.chain(&command.arguments).cloned().collect()
+}
+
 impl Plan {
+    /// Makes it that of the same program with other arguments.
+    fn set_arguments(&mut self, command: &Command) {
+        self.command = command.words();
+        self.arguments = arguments(command);
+    }
+
     /// Whether the guest finds the host's `path` under the same name.
     pub fn shows(&self, path: &Path) -> bool {
         self.layout

@@ -38,6 +38,11 @@ impl Wall for ProcessWall {
         let plan = make_plan(spec, &ThisHost, &Options::default())?;
         Ok(Some(Box::new(plan)))
     }
+
+    fn plan_for(&self, spec: &Spec<'_, Machine>, launcher: &Launcher) -> PlanResult<Launcher> {
+        let plan = launcher.memory().make_plan(spec, &ThisHost)?;
+        Ok(Some(Box::new(plan)))
+    }
 }
 
 impl palisade_wall::Plan for Plan {

@@ -70,6 +70,19 @@ pub trait Wall: Sync {
     ///
     /// When the policy names what does not exist, or asks for what can't be enforced here.
     fn plan(&self, spec: &Spec<'_, Self::Machine>) -> PlanResult<Self::Launcher>;
+
+    /// The same for a launcher, which may remember what was planned for it before. The plan is no other for that.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Wall::plan`].
+    fn plan_for(
+        &self,
+        spec: &Spec<'_, Self::Machine>,
+        _: &Self::Launcher,
+    ) -> PlanResult<Self::Launcher> {
+        self.plan(spec)
+    }
 }
 
 /// What a wall says to a [`Spec`].

@@ -9,14 +9,16 @@ mod compare;
 pub use compare::{Comparison, Row, compare};
 
 use palisade_process::{Launcher, Machine, ProcessWall};
-use palisade_wall::{Cause, Error, Spec, Wall};
+use palisade_wall::{Cause, Error, PlanResult, Spec, Wall};
 use palisade_wasm::WasmWall;
 
 /// A plan of any wall.
 pub type Plan = Box<dyn palisade_wall::Plan<Launcher = Launcher>>;
 
+type AnyWall = dyn Wall<Machine = Machine, Launcher = Launcher>;
+
 /// In the order in which they are asked. The last takes what is left.
-const WALLS: &[&dyn Wall<Machine = Machine, Launcher = Launcher>] = &[
+const WALLS: &[&AnyWall] = &[
     &WasmWall,
     #[cfg(feature = "stub")]
     &palisade_wall_stub::StubWall,
@@ -34,8 +36,25 @@ const NOT_WATCHED: &str = "usage: --watch tells of the files that a native progr
 ///
 /// When the policy names what does not exist or asks for what can't be enforced here.
 pub fn make_plan(spec: &Spec<'_, Machine>) -> Result<Plan, Error> {
+    first_plan(spec, |wall| wall.plan(spec))
+}
+
+/// The same for a launcher that starts one guest after another: it may remember what was planned for it before. The plan is no
+/// other for that.
+///
+/// # Errors
+///
+/// Those of [`make_plan`].
+pub fn make_plan_for(spec: &Spec<'_, Machine>, launcher: &Launcher) -> Result<Plan, Error> {
+    first_plan(spec, |wall| wall.plan_for(spec, launcher))
+}
+
+fn first_plan(
+    spec: &Spec<'_, Machine>,
+    plan_of: impl Fn(&AnyWall) -> PlanResult<Launcher>,
+) -> Result<Plan, Error> {
     for wall in WALLS {
-        let Some(plan) = wall.plan(spec)? else {
+        let Some(plan) = plan_of(*wall)? else {
             continue;
         };
         if spec.surroundings.watch && !plan.is_native() {

@@ -9,7 +9,7 @@ use palisade_wall::{
     Cause, Command, Error as WallError, Plan, Prepared as Ready, Spec, Streams, Surroundings,
     ask::{Question, Verdict},
 };
-use palisade_walls::make_plan;
+use palisade_walls::make_plan_for;
 use palisade_wasm::programs::refuse_reach_of_found;
 use std::{
     ffi::{OsStr, OsString},
@@ -372,10 +372,10 @@ impl Builder {
     ///
     /// When the policy names what does not exist or asks for what can't be enforced here.
     pub fn plan(&self) -> Result<Box<dyn Plan<Launcher = Launcher>>, Error> {
-        self.plan_on(self.chosen_launcher().machine())
+        self.plan_for(self.chosen_launcher())
     }
 
-    fn plan_on(&self, machine: &Machine) -> Result<Box<dyn Plan<Launcher = Launcher>>, Error> {
+    fn plan_for(&self, launcher: &Launcher) -> Result<Box<dyn Plan<Launcher = Launcher>>, Error> {
         let mut policy = self.policy.clone();
         let files = policy.grants.files.iter_mut().map(|grant| &mut grant.host);
         let sockets = policy.grants.connect.iter_mut();
@@ -386,10 +386,10 @@ impl Builder {
         for path in files.chain(sockets) {
             *path = std::path::absolute(&path)?;
         }
-        let planned = make_plan(&Spec {
+        let spec = Spec {
             policy: &policy,
             command: &self.command,
-            machine,
+            machine: launcher.machine(),
             surroundings: &Surroundings {
                 name: self.name.clone(),
                 watch: self.watches,
@@ -398,8 +398,8 @@ impl Builder {
                 ..Surroundings::here(false)
             },
             libexec: self.libexec.as_deref(),
-        });
-        let plan = planned.map_err(Error::Plan)?;
+        };
+        let plan = make_plan_for(&spec, launcher).map_err(Error::Plan)?;
         // A later guest of WebAssembly would run in what this one put there.
         refuse_reach_of_found(plan.view(), self.libexec.as_deref())
             .map_err(|error| Error::Plan(WallError::new(Cause::Other, error)))?;
@@ -489,7 +489,7 @@ impl Builder {
         let launched = match plan.launch(ready, launcher, &streams) {
             Err(error) if error.cause() == Cause::NoNamespaces && may_lack => {
                 let bare = launcher.without_namespaces();
-                self.plan_on(bare.machine())?.launch(ready, &bare, &streams)
+                self.plan_for(&bare)?.launch(ready, &bare, &streams)
             }
             launched => launched,
         };

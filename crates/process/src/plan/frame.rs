@@ -101,9 +101,7 @@ pub(super) fn masks(host: &dyn Host) -> Vec<Step> {
         "/proc/sys/kernel/random/boot_id",
     ]
     .map(Path::new);
-    let present = masked
-        .into_iter()
-        .filter(|path| host.identify(path).is_ok());
+    let present = masked.into_iter().filter(|path| host.kernel_has(path));
     present
         .map(|path| Step::Mount {
             source: null.canonical.clone(),
