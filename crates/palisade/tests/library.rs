@@ -396,8 +396,8 @@ fn a_launcher_sees_what_has_changed_between_two_guests_of_one_policy() {
     fs::write(at("data/file"), "own\n").unwrap();
     assert_eq!(printed("5"), "own\n5\n");
     fs::rename(at("data"), at("former")).unwrap();
-    let gone = guest("6").spawn().unwrap_err().to_string();
-    assert!(gone.contains(granted.to_str().unwrap()), "{gone}");
+    let gone = guest("6").spawn().unwrap_err();
+    assert!(matches!(gone, Error::Plan(_)), "{gone}");
     fs::create_dir(at("data")).unwrap();
     fs::write(at("data/file"), "another\n").unwrap();
     assert_eq!(printed("7"), "another\n7\n");

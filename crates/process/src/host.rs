@@ -109,7 +109,7 @@ pub trait Host {
     ///
     /// # Errors
     ///
-    /// The kernel's answer, `NOENT` above all; `NOSYS` where the path is there, and no `/proc` to tell its name.
+    /// The kernel's answer, `NOENT` above all; `NOSYS` where the path is there, by a link, and no `/proc` to tell its name.
     fn find(&self, path: &Path) -> rustix::io::Result<Found>;
 
     /// The same for a path of whose folders none is a link: by one call, if it is no link itself.
@@ -140,8 +140,17 @@ pub trait Host {
     }
 
     /// Whether this kernel has a file of `/proc`'s: one that is there is there until the next boot.
-    fn kernel_has(&self, path: &Path) -> bool {
-        self.identify(path).is_ok()
+    ///
+    /// # Errors
+    ///
+    /// `NOSYS` where there is no `/proc` to tell.
+    fn kernel_has(&self, path: &Path) -> rustix::io::Result<bool> {
+        Ok(self.identify(path).is_ok())
+    }
+
+    /// Whose files this process may change modes of.
+    fn user(&self) -> u32 {
+        rustix::process::geteuid().as_raw()
     }
 
     /// Where a symlink points; `None` if the path is not one.
@@ -262,6 +271,14 @@ impl Host for ThisHost {
         rustix::fs::stat(path).map(|stat| Identity::of(&stat))
     }
 
+    fn kernel_has(&self, path: &Path) -> rustix::io::Result<bool> {
+        match self.identify(path) {
+            Ok(_) => Ok(true),
+            Err(_) if self.identify(Path::new("/proc/self")).is_ok() => Ok(false),
+            Err(_) => Err(Errno::NOSYS),
+        }
+    }
+
     fn link(&self, path: &Path) -> Option<PathBuf> {
         let target = rustix::fs::readlink(path, Vec::new()).ok()?;
         Some(path_from(&target))
@@ -333,9 +350,10 @@ fn open_unlinked(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
         return Ok(None);
     }
     match openat2(CWD, path, NAMED, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // Linux 5.6 has this call, and many a filter around palisade does not know it.
-        Err(Errno::LOOP | Errno::NOSYS | Errno::PERM | Errno::AGAIN) => Ok(None),
-        opened => opened.map(Some),
+        Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG)) => Err(errno),
+        // A link; or a filter around palisade does not know the call, whatever it says then.
+        Err(_) => Ok(None),
+        Ok(file) => Ok(Some(file)),
     }
 }
 

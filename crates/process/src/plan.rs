@@ -350,7 +350,7 @@ fn plan_domain(
         steps: if machine.tier == Tier::Bare {
             Vec::new()
         } else {
-            frame::frame(limits, arrangement, terminals, frame::masks(host))
+            frame::frame(limits, arrangement, terminals, frame::masks(host)?)
         },
         landlock: landlock::domain(policy, machine, &layout, host)?,
         seccomp: Some(Groups {

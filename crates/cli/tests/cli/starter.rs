@@ -146,7 +146,11 @@ fn a_machine_without_proc_is_told_so(fixture: &Fixture) {
         let words = words.iter().chain(more);
         fixture.call(Path::new("/usr/bin/unshare"), words).run()
     };
-    for flags in [&["run", "--"][..], &["run", "--memory", "1G", "--"]] {
+    for flags in [
+        &["run", "--"][..],
+        &["run", "--memory", "1G", "--"],
+        &["explain", "--no-system", "--read", "/usr", "--"],
+    ] {
         let outcome = call(&[flags, &["/bin/true"]].concat());
         outcome.refuses(&["host: /proc is not mounted", "mount -t proc"]);
     }

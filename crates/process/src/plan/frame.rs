@@ -4,6 +4,7 @@ use super::own_files::HOST_NAME;
 use crate::{
     host::Host,
     layout::{Arrangement, OwnMounts, ROOT_PLACE, in_root_place},
+    plan_error::PlanError,
     steps::{Attributes, Step},
 };
 use palisade_policy::Limits;
@@ -91,19 +92,23 @@ fn in_granted_root(mut mask: Step) -> Step {
 
 /// `/dev/null` over what `/proc` tells about the kernel and about keys, whoever asks, and over the name of
 /// the host's present boot, by which guests and logs could be matched.
-pub(super) fn masks(host: &dyn Host) -> Vec<Step> {
+pub(super) fn masks(host: &dyn Host) -> Result<Vec<Step>, PlanError> {
     let Ok(null) = host.find(Path::new("/dev/null")) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let masked = [
+    let mut masks = Vec::new();
+    for path in [
         "/proc/kallsyms",
         "/proc/keys",
         "/proc/sys/kernel/random/boot_id",
     ]
-    .map(Path::new);
-    let present = masked.into_iter().filter(|path| host.kernel_has(path));
-    present
-        .map(|path| Step::Mount {
+    .map(Path::new)
+    {
+        let is_there = host.kernel_has(path);
+        if !is_there.map_err(|errno| PlanError::missing(path, errno))? {
+            continue;
+        }
+        masks.push(Step::Mount {
             source: null.canonical.clone(),
             identity: null.identity,
             owner: None,
@@ -111,8 +116,9 @@ pub(super) fn masks(host: &dyn Host) -> Vec<Step> {
             open_to_all: true,
             attributes: Attributes::RDONLY | Attributes::NOSUID | Attributes::NOEXEC,
             target: path.into(),
-        })
-        .collect()
+        });
+    }
+    Ok(masks)
 }
 
 /// What palisade itself puts into the `tmpfs`: the limit is for the guest.

@@ -9,8 +9,8 @@
 mod witness;
 
 use super::{Options, Plan, PlanError, make_plan};
-use crate::{host::Host, lock::lock, machine::Machine};
-use palisade_policy::Policy;
+use crate::{host::Host, lock::lock, machine::Machine, paths::is_plain};
+use palisade_policy::{ConnectGrant, Grants, Policy};
 use palisade_wall::{Command, Spec, Surroundings};
 use std::{
     ffi::OsString,
@@ -26,8 +26,18 @@ pub(crate) struct Memory(Mutex<Option<Past>>);
 /// What was planned last.
 struct Past {
     policy: Policy,
-    /// Of a policy that was planned twice running: to remember more takes longer than it may be worth.
-    made: Option<Arc<Made>>,
+    known: Known,
+}
+
+/// What is remembered of a policy.
+#[derive(Clone)]
+enum Known {
+    /// That it was planned: to remember more takes longer than it may be worth, before it is planned again.
+    Once,
+    /// That its plans cannot be remembered.
+    TooMuch,
+    /// A plan of it.
+    Plan(Arc<Made>),
 }
 
 /// A plan and all that it was made of, beside the policy.
@@ -37,16 +47,6 @@ struct Made {
     machine: Machine,
     testimony: Testimony,
     plan: Plan,
-}
-
-/// What there is for a spec.
-enum Recalled {
-    /// Nothing of its kind was planned last.
-    Nothing,
-    /// Its policy was, and no more is known.
-    Policy,
-    /// A plan, if the host still says the same.
-    Plan(Arc<Made>),
 }
 
 impl Memory {
@@ -60,14 +60,20 @@ impl Memory {
         spec: &Spec<'_, Machine>,
         host: &dyn Host,
     ) -> Result<Plan, PlanError> {
+        let anew = || make_plan(spec, host, &Options::default());
+        if !has_plain_paths(spec) {
+            return anew();
+        }
         // Others may plan while the host is asked.
-        let recalled = lock(&self.0).as_ref().map(|past| past.recall(spec));
-        match recalled.unwrap_or(Recalled::Nothing) {
-            Recalled::Plan(made) if made.testimony.holds(host) => Ok(made.plan_for(spec.command)),
-            Recalled::Plan(_) | Recalled::Policy => self.make_and_keep(spec, host),
-            Recalled::Nothing => {
-                self.keep(spec, None);
-                make_plan(spec, host, &Options::default())
+        match self.recall(spec.policy) {
+            Some(Known::Plan(made)) if made.is_of(spec) && made.testimony.holds(host) => {
+                Ok(made.plan_for(spec.command))
+            }
+            Some(Known::Plan(_) | Known::Once) => self.make_and_keep(spec, host),
+            Some(Known::TooMuch) => anew(),
+            None => {
+                self.keep(spec.policy, Known::Once);
+                anew()
             }
         }
     }
@@ -83,29 +89,52 @@ impl Memory {
             testimony,
             plan: plan.clone(),
         });
-        self.keep(spec, made);
+        let known = made.map_or(Known::TooMuch, |made| Known::Plan(Arc::new(made)));
+        self.keep(spec.policy, known);
         Ok(plan)
     }
 
-    fn keep(&self, spec: &Spec<'_, Machine>, made: Option<Made>) {
-        let past = Past {
-            policy: spec.policy.clone(),
-            made: made.map(Arc::new),
-        };
-        let former = lock(&self.0).replace(past);
+    fn recall(&self, policy: &Policy) -> Option<Known> {
+        let past = lock(&self.0);
+        let past = past.as_ref().filter(|past| past.policy == *policy)?;
+        Some(past.known.clone())
+    }
+
+    fn keep(&self, policy: &Policy, known: Known) {
+        let policy = policy.clone();
+        let former = lock(&self.0).replace(Past { policy, known });
         // Not under the lock: there is much to give back.
         drop(former);
     }
 }
 
-impl Past {
-    fn recall(&self, spec: &Spec<'_, Machine>) -> Recalled {
-        if self.policy != *spec.policy {
-            return Recalled::Nothing;
-        }
-        let made = self.made.as_ref().filter(|made| made.is_of(spec));
-        made.map_or(Recalled::Policy, |made| Recalled::Plan(Arc::clone(made)))
-    }
+/// Paths are compared name by name, where `/a/` is `/a`. To the kernel it is not.
+fn has_plain_paths(spec: &Spec<'_, Machine>) -> bool {
+    let Grants {
+        files,
+        env: _,
+        env_files,
+        devices,
+        connect,
+        listen: _,
+        cwd,
+        system: _,
+        guard: _,
+        profiles: _,
+    } = &spec.policy.grants;
+    let of_files = files
+        .iter()
+        .flat_map(|grant| [Some(&grant.host), grant.guest.as_ref()]);
+    let of_sockets = connect.iter().flat_map(|grant| match grant {
+        ConnectGrant::Unix(socket) => [Some(&socket.host), socket.guest.as_ref()],
+        ConnectGrant::Internet { .. } | ConnectGrant::Public { .. } => [None, None],
+    });
+    let of_devices = devices.iter().filter(|device| !device.is_pts());
+    let of_devices = of_devices.map(|device| &device.path);
+    let paths = of_files.chain(of_sockets).flatten();
+    let paths = paths.chain(env_files).chain(of_devices).chain(cwd);
+    let Surroundings { cwd, relied, .. } = spec.surroundings;
+    paths.chain(cwd).chain(relied).all(|path| is_plain(path))
 }
 
 impl Made {

@@ -106,6 +106,6 @@ impl<'a> Walk<'a> {
 
     fn is_of_another(&self, folder: &Path) -> bool {
         let found = self.host.find_unlinked(folder);
-        found.is_ok_and(|found| found.uid != rustix::process::geteuid().as_raw())
+        found.is_ok_and(|found| found.uid != self.host.user())
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     machine::{Quotas, Tier},
 };
 use palisade_network::Resolve;
+use rustix::io::Errno;
 use std::{cell::Cell, path::Path, sync::OnceLock};
 
 const POLICIES: [&str; 5] = [
@@ -90,9 +91,10 @@ fn surroundings(value: &str) -> Surroundings {
     }
 }
 
-/// All that a plan is, or why there is none.
+/// All that a plan is, or why there is none. Values of variables are not shown otherwise.
 fn told(plan: Result<Plan, PlanError>) -> String {
-    format!("{plan:?}")
+    let values = plan.as_ref().map(|plan| plan.environment.to_vec());
+    format!("{values:?} {plan:?}")
 }
 
 #[test]
@@ -139,8 +141,12 @@ fn each_change_is_one_for_some_policy() {
 #[test]
 fn whatever_else_a_plan_is_made_of_may_be_another() {
     let memory = Memory::default();
-    let own = policy("[grants]\nread = ['/home/ada/work']\n");
+    let own = policy("[grants]\nread = ['/home/ada/script']\nenv = ['LANG']\n");
     let others = policy("");
+    // Equal as paths, and no path of a file.
+    let mut by_other_words = own.clone();
+    by_other_words.grants.files[0].host = "/home/ada/script/".into();
+    assert_eq!(own, by_other_words);
     let (here, bare) = (machine(Tier::UserNamespace), machine(Tier::Bare));
     for (policy, command, machine, surroundings) in [
         (&own, command("1"), &here, surroundings("C")),
@@ -148,6 +154,10 @@ fn whatever_else_a_plan_is_made_of_may_be_another() {
         (&own, command("1"), &here, surroundings("C")),
         (&own, command("2"), &here, surroundings("C")),
         (&own, Command::new("another"), &here, surroundings("C")),
+        (&own, command("1"), &here, surroundings("de_DE")),
+        (&own, command("1"), &here, surroundings("C")),
+        (&own, command("1"), &here, surroundings("C")),
+        (&by_other_words, command("1"), &here, surroundings("C")),
         (&own, command("1"), &here, surroundings("de_DE")),
         (&own, command("1"), &bare, surroundings("de_DE")),
         (&others, command("1"), &bare, surroundings("de_DE")),
@@ -160,10 +170,42 @@ fn whatever_else_a_plan_is_made_of_may_be_another() {
     }
 }
 
-/// A host whose kernel has all that is asked for, and which counts how often it is.
+#[test]
+fn two_policies_at_once_are_planned_each_by_itself() {
+    let memory = Memory::default();
+    std::thread::scope(|scope| {
+        for text in &POLICIES[..2] {
+            let memory = &memory;
+            scope.spawn(move || {
+                let (policy, machine) = (policy(text), machine(Tier::UserNamespace));
+                let surroundings = surroundings("C");
+                for number in 0..200 {
+                    let command = command(&number.to_string());
+                    let spec = Spec::new(&policy, &command, &machine, &surroundings);
+                    let plan = memory.make_plan(&spec, &host());
+                    let anew = make_plan(&spec, &host(), &Options::default());
+                    assert_eq!(told(plan), told(anew), "{text}");
+                }
+            });
+        }
+    });
+}
+
+/// A host whose kernel has all that is asked for, or no `/proc` to tell, and which counts how often it is asked.
 struct Counting {
     host: Table,
+    has_proc: Cell<bool>,
     asked: Cell<usize>,
+}
+
+impl Counting {
+    fn of(host: Table) -> Self {
+        Self {
+            host,
+            has_proc: Cell::new(true),
+            asked: Cell::new(0),
+        }
+    }
 }
 
 impl Host for Counting {
@@ -175,9 +217,9 @@ impl Host for Counting {
         self.host.identify(path)
     }
 
-    fn kernel_has(&self, _: &Path) -> bool {
+    fn kernel_has(&self, _: &Path) -> rustix::io::Result<bool> {
         self.asked.set(self.asked.get() + 1);
-        true
+        self.has_proc.get().then_some(true).ok_or(Errno::NOSYS)
     }
 
     fn link(&self, path: &Path) -> Option<std::path::PathBuf> {
@@ -208,10 +250,7 @@ impl Host for Counting {
 /// How often each of some plans in a row was made of nothing.
 fn count_made(text: &str, host: Table) -> Vec<bool> {
     let (policy, machine) = (policy(text), machine(Tier::UserNamespace));
-    let host = Counting {
-        host,
-        asked: Cell::new(0),
-    };
+    let host = Counting::of(host);
     let memory = Memory::default();
     let is_made = |number: usize| {
         let (command, surroundings) = (command(&number.to_string()), surroundings("C"));
@@ -242,4 +281,19 @@ fn more_than_can_be_remembered_is_looked_at_again() {
         host.file(&format!("/home/ada/work/{number}"), "")
     });
     assert_eq!(count_made(POLICIES[3], many), [true; 4]);
+}
+
+/// What its kernel tells everybody would not be masked.
+#[test]
+fn without_proc_there_is_no_plan() {
+    let (policy, command, surroundings) = (policy(""), command("1"), surroundings("C"));
+    let machine = machine(Tier::UserNamespace);
+    let spec = Spec::new(&policy, &command, &machine, &surroundings);
+    let host = Counting::of(host());
+    host.has_proc.set(false);
+    let memory = Memory::default();
+    for _ in 0..3 {
+        let plan = memory.make_plan(&spec, &host);
+        assert!(matches!(plan, Err(PlanError::NoProc)), "{plan:?}");
+    }
 }

@@ -6,21 +6,29 @@ use palisade_policy::HostName;
 use rustix::io::Result;
 use std::{
     cell::RefCell,
+    ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Of a policy that has more looked at, nothing is remembered: lines of folders and of tables, and pieces of files.
+/// Of a policy that has more looked at, nothing is remembered: questions, lines of folders and of tables, and pieces of files.
 const MOST_LINES: usize = 4096;
-/// What of a file counts as a line.
+/// What of a file counts as a line. A path has up to 4 KiB, and an entry's name up to 255 bytes.
 const LINE_BYTES: usize = 64;
 
 /// The host, and what it was asked so far.
 pub(super) struct Witness<'a> {
     host: &'a dyn Host,
-    statements: RefCell<Vec<Statement>>,
+    record: RefCell<Record>,
     resolver: Resolver<'a>,
+}
+
+/// What is taken down, until it is too much: a guest may have left as much to look at as it likes.
+#[derive(Default)]
+struct Record {
+    statements: Vec<Statement>,
+    lines: usize,
 }
 
 /// What the host was asked, and answered, from the first question to the last.
@@ -33,7 +41,8 @@ enum Statement {
     KindAndMode(PathBuf, Result<(Kind, u32)>),
     Identity(PathBuf, Result<Identity>),
     KernelLacks(PathBuf),
-    Link(PathBuf, Option<PathBuf>),
+    Link(PathBuf, Option<OsString>),
+    User(u32),
     List(PathBuf, Result<Vec<Entry>>),
     Names(PathBuf, Result<(Identity, u64)>),
     OpenToAll(PathBuf, bool),
@@ -51,7 +60,7 @@ impl<'a> Witness<'a> {
     pub(super) fn of(host: &'a dyn Host) -> Self {
         Self {
             host,
-            statements: RefCell::default(),
+            record: RefCell::default(),
             resolver: Resolver {
                 resolver: host.resolver(),
                 was_asked: AtomicBool::new(false),
@@ -61,16 +70,36 @@ impl<'a> Witness<'a> {
 
     /// What can be asked again; `None` if that is not all, or too much.
     pub(super) fn testify(self) -> Option<Testimony> {
-        let statements = self.statements.into_inner();
-        let is_whole = !self.resolver.was_asked.into_inner();
-        let lines: usize = statements.iter().map(Statement::lines).sum();
-        (is_whole && lines <= MOST_LINES).then_some(Testimony(statements))
+        let record = self.record.into_inner();
+        let is_whole = !self.resolver.was_asked.into_inner() && !record.is_too_much();
+        is_whole.then_some(Testimony(record.statements))
     }
 
-    fn note<T: Clone>(&self, answer: T, statement: impl FnOnce(T) -> Statement) -> T {
-        let statement = statement(answer.clone());
-        self.statements.borrow_mut().push(statement);
+    fn note<T: Clone>(
+        &self,
+        path: &Path,
+        answer: T,
+        statement: impl FnOnce(PathBuf, T) -> Statement,
+    ) -> T {
+        let mut record = self.record.borrow_mut();
+        if !record.is_too_much() {
+            record.add(statement(path.into(), answer.clone()));
+        }
         answer
+    }
+}
+
+impl Record {
+    fn is_too_much(&self) -> bool {
+        self.lines > MOST_LINES
+    }
+
+    fn add(&mut self, statement: Statement) {
+        self.lines += statement.lines();
+        match self.is_too_much() {
+            true => self.statements = Vec::new(),
+            false => self.statements.push(statement),
+        }
     }
 }
 
@@ -97,8 +126,10 @@ impl Statement {
             Self::FoundUnlinked(path, found) => host.find_unlinked(path) == *found,
             Self::KindAndMode(path, both) => host.kind_and_mode(path) == *both,
             Self::Identity(path, identity) => host.identify(path) == *identity,
-            Self::KernelLacks(path) => !host.kernel_has(path),
-            Self::Link(path, target) => host.link(path) == *target,
+            Self::KernelLacks(path) => host.kernel_has(path) == Ok(false),
+            // As it is written: as paths, `usr/bin/` and `usr/bin` are equal.
+            Self::Link(path, target) => host.link(path).map(PathBuf::into_os_string) == *target,
+            Self::User(user) => host.user() == *user,
             Self::List(folder, entries) => host.list(folder) == *entries,
             Self::Names(path, names) => host.names(path) == *names,
             Self::OpenToAll(folder, is_open) => host.is_open_to_all(folder) == *is_open,
@@ -110,58 +141,53 @@ impl Statement {
 
 impl Host for Witness<'_> {
     fn find(&self, path: &Path) -> Result<Found> {
-        self.note(self.host.find(path), |found| {
-            Statement::Found(path.into(), found)
-        })
+        self.note(path, self.host.find(path), Statement::Found)
     }
 
     fn find_unlinked(&self, path: &Path) -> Result<Found> {
-        self.note(self.host.find_unlinked(path), |found| {
-            Statement::FoundUnlinked(path.into(), found)
-        })
+        let found = self.host.find_unlinked(path);
+        self.note(path, found, Statement::FoundUnlinked)
     }
 
     fn kind_and_mode(&self, path: &Path) -> Result<(Kind, u32)> {
-        self.note(self.host.kind_and_mode(path), |both| {
-            Statement::KindAndMode(path.into(), both)
-        })
+        let both = self.host.kind_and_mode(path);
+        self.note(path, both, Statement::KindAndMode)
     }
 
     fn identify(&self, path: &Path) -> Result<Identity> {
-        self.note(self.host.identify(path), |identity| {
-            Statement::Identity(path.into(), identity)
-        })
+        self.note(path, self.host.identify(path), Statement::Identity)
     }
 
-    fn kernel_has(&self, path: &Path) -> bool {
+    fn kernel_has(&self, path: &Path) -> Result<bool> {
         let is_there = self.host.kernel_has(path);
-        if !is_there {
-            self.note((), |()| Statement::KernelLacks(path.into()));
+        if is_there == Ok(false) {
+            self.note(path, (), |path, ()| Statement::KernelLacks(path));
         }
         is_there
     }
 
     fn link(&self, path: &Path) -> Option<PathBuf> {
-        self.note(self.host.link(path), |target| {
-            Statement::Link(path.into(), target)
+        self.note(path, self.host.link(path), |path, target| {
+            Statement::Link(path, target.map(PathBuf::into_os_string))
         })
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<Entry>> {
-        self.note(self.host.list(folder), |entries| {
-            Statement::List(folder.into(), entries)
-        })
+        self.note(folder, self.host.list(folder), Statement::List)
     }
 
     fn names(&self, path: &Path) -> Result<(Identity, u64)> {
-        self.note(self.host.names(path), |names| {
-            Statement::Names(path.into(), names)
-        })
+        self.note(path, self.host.names(path), Statement::Names)
     }
 
     fn is_open_to_all(&self, folder: &Path) -> bool {
-        self.note(self.host.is_open_to_all(folder), |is_open| {
-            Statement::OpenToAll(folder.into(), is_open)
+        let is_open = self.host.is_open_to_all(folder);
+        self.note(folder, is_open, Statement::OpenToAll)
+    }
+
+    fn user(&self) -> u32 {
+        self.note(Path::new(""), self.host.user(), |_, user| {
+            Statement::User(user)
         })
     }
 
@@ -170,13 +196,16 @@ impl Host for Witness<'_> {
     }
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
-        self.note(self.host.content(path, most_bytes), |content| {
-            Statement::Content(path.into(), most_bytes, content)
+        let content = self.host.content(path, most_bytes);
+        self.note(path, content, |path, content| {
+            Statement::Content(path, most_bytes, content)
         })
     }
 
     fn mounts(&self) -> Result<Vec<Mount>> {
-        self.note(self.host.mounts(), Statement::Mounts)
+        self.note(Path::new(""), self.host.mounts(), |_, mounts| {
+            Statement::Mounts(mounts)
+        })
     }
 }
 
@@ -205,3 +234,6 @@ impl Resolve for Resolver<'_> {
         self.resolver.files()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+use super::*;
+use crate::host::{EntryKind, table::Table};
+use rustix::io::Errno;
+
+/// A host that gives everybody the same answers, whatever the path, and counts the names it was asked about.
+#[derive(Clone)]
+struct Scripted {
+    found: Result<Found>,
+    unlinked: Result<Found>,
+    kind_and_mode: Result<(Kind, u32)>,
+    identity: Result<Identity>,
+    kernel_has: Result<bool>,
+    link: Option<PathBuf>,
+    list: Result<Vec<Entry>>,
+    names: Result<(Identity, u64)>,
+    is_open_to_all: bool,
+    user: u32,
+    content: Option<Vec<u8>>,
+    mounts: Result<Vec<Mount>>,
+    resolver: Table,
+}
+
+impl Scripted {
+    fn new() -> Self {
+        let identity = Identity {
+            device_major: 8,
+            device_minor: 1,
+            inode: 2,
+        };
+        let found = Found {
+            canonical: "/a".into(),
+            kind: Kind::File,
+            identity,
+            uid: 1001,
+            gid: 1002,
+            mode: 0o644,
+            size_bytes: 3,
+        };
+        Self {
+            found: Ok(found.clone()),
+            unlinked: Ok(found),
+            kind_and_mode: Ok((Kind::File, 0o644)),
+            identity: Ok(identity),
+            kernel_has: Ok(false),
+            link: Some("b/c".into()),
+            list: Ok(vec![entry("d")]),
+            names: Ok((identity, 1)),
+            is_open_to_all: true,
+            user: 1001,
+            content: Some(b"text".into()),
+            mounts: Ok(Vec::new()),
+            resolver: Table::bare(),
+        }
+    }
+}
+
+fn entry(name: &str) -> Entry {
+    Entry {
+        name: name.into(),
+        kind: EntryKind::File,
+    }
+}
+
+impl Host for Scripted {
+    fn find(&self, _: &Path) -> Result<Found> {
+        self.found.clone()
+    }
+
+    fn find_unlinked(&self, _: &Path) -> Result<Found> {
+        self.unlinked.clone()
+    }
+
+    fn kind_and_mode(&self, _: &Path) -> Result<(Kind, u32)> {
+        self.kind_and_mode
+    }
+
+    fn identify(&self, _: &Path) -> Result<Identity> {
+        self.identity
+    }
+
+    fn kernel_has(&self, _: &Path) -> Result<bool> {
+        self.kernel_has
+    }
+
+    fn link(&self, _: &Path) -> Option<PathBuf> {
+        self.link.clone()
+    }
+
+    fn list(&self, _: &Path) -> Result<Vec<Entry>> {
+        self.list.clone()
+    }
+
+    fn names(&self, _: &Path) -> Result<(Identity, u64)> {
+        self.names
+    }
+
+    fn is_open_to_all(&self, _: &Path) -> bool {
+        self.is_open_to_all
+    }
+
+    fn user(&self) -> u32 {
+        self.user
+    }
+
+    fn resolver(&self) -> &dyn Resolve {
+        &self.resolver
+    }
+
+    fn content(&self, _: &Path, _: u64) -> Option<Vec<u8>> {
+        self.content.clone()
+    }
+
+    fn mounts(&self) -> Result<Vec<Mount>> {
+        self.mounts.clone()
+    }
+}
+
+/// Of a host that was asked everything once.
+fn testimony(host: &Scripted) -> Testimony {
+    let (witness, path) = (Witness::of(host), Path::new("/a"));
+    assert_eq!(witness.find(path), host.found);
+    assert_eq!(witness.find_unlinked(path), host.unlinked);
+    assert_eq!(witness.kind_and_mode(path), host.kind_and_mode);
+    assert_eq!(witness.identify(path), host.identity);
+    assert_eq!(witness.kernel_has(path), host.kernel_has);
+    assert_eq!(witness.link(path), host.link);
+    assert_eq!(witness.list(path), host.list);
+    assert_eq!(witness.names(path), host.names);
+    assert_eq!(witness.is_open_to_all(path), host.is_open_to_all);
+    assert_eq!(witness.user(), host.user);
+    assert_eq!(witness.content(path, 9), host.content);
+    assert_eq!(witness.mounts(), host.mounts);
+    witness.testify().unwrap()
+}
+
+#[test]
+fn each_answer_is_asked_for_again() {
+    let host = Scripted::new();
+    let testimony = testimony(&host);
+    assert!(testimony.holds(&host));
+    let changes: [(&str, fn(&mut Scripted)); 15] = [
+        ("gone", |host| host.found = Err(Errno::NOENT)),
+        ("an owner", |host| {
+            host.found = host.found.clone().map(|found| Found { uid: 0, ..found });
+        }),
+        ("a name", |host| {
+            host.found = host.found.clone().map(|found| Found {
+                canonical: "/b".into(),
+                ..found
+            });
+        }),
+        ("a file", |host| host.unlinked = Err(Errno::ACCESS)),
+        ("a mode", |host| {
+            host.kind_and_mode = Ok((Kind::File, 0o600));
+        }),
+        ("a kind", |host| {
+            host.kind_and_mode = Ok((Kind::Fifo, 0o644));
+        }),
+        ("an identity", |host| host.identity = Err(Errno::NOENT)),
+        ("a kernel's file", |host| host.kernel_has = Ok(true)),
+        ("no /proc", |host| host.kernel_has = Err(Errno::NOSYS)),
+        ("a link's text", |host| host.link = Some("b/c/".into())),
+        ("an entry", |host| {
+            host.list = Ok(vec![entry("d"), entry("e")]);
+        }),
+        ("a second name", |host| {
+            host.names = host.names.map(|(identity, count)| (identity, count + 1));
+        }),
+        ("a closed folder", |host| host.is_open_to_all = false),
+        ("a user", |host| host.user = 1002),
+        ("a text", |host| host.content = Some(b"TEXT".into())),
+    ];
+    for (name, change) in changes {
+        let mut changed = host.clone();
+        change(&mut changed);
+        assert!(!testimony.holds(&changed), "{name}");
+    }
+    let mut mounted = host;
+    mounted.mounts = Err(Errno::NOENT);
+    assert!(!testimony.holds(&mounted));
+}
+
+#[test]
+fn what_a_kernel_has_is_not_asked_again() {
+    let mut host = Scripted::new();
+    host.kernel_has = Ok(true);
+    let testimony = testimony(&host);
+    host.kernel_has = Ok(false);
+    assert!(testimony.holds(&host));
+}
+
+#[test]
+fn too_much_is_let_go_while_it_is_asked() {
+    let host = Scripted::new();
+    let witness = Witness::of(&host);
+    for _ in 0..MOST_LINES {
+        witness.is_open_to_all(Path::new("/a"));
+    }
+    assert_eq!(witness.record.borrow().statements.len(), MOST_LINES);
+    witness.is_open_to_all(Path::new("/a"));
+    assert_eq!(witness.record.borrow().statements.capacity(), 0);
+    assert!(witness.is_open_to_all(Path::new("/a")));
+    assert_eq!(witness.record.borrow().statements.capacity(), 0);
+    assert!(witness.testify().is_none());
+}
+
+#[test]
+fn names_that_were_looked_up_are_no_testimony() {
+    let host = Scripted::new();
+    let witness = Witness::of(&host);
+    assert!(!witness.resolver().files().is_empty());
+    assert!(Witness::of(&host).testify().is_some());
+    witness.resolver().interface("lo");
+    assert!(witness.testify().is_none());
+}
