@@ -25,6 +25,8 @@ pub(crate) struct Table {
     owner: (u32, u32),
     /// Folders and where else they are mounted.
     binds: Vec<Bind>,
+    /// Nobody may read what is mounted where.
+    hides_mounts: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -139,6 +141,17 @@ impl Table {
 
     pub(crate) fn control_groups(self, path: &str) -> Self {
         self.put(path, Thing::Mounted("cgroup2"), 0o755)
+    }
+
+    /// Those of version 1.
+    pub(crate) fn old_control_groups(self, path: &str) -> Self {
+        self.put(path, Thing::Mounted("cgroup"), 0o755)
+    }
+
+    /// The table of mounts cannot be read from here on.
+    pub(crate) fn without_mount_table(mut self) -> Self {
+        self.hides_mounts = true;
+        self
     }
 
     /// Shows the folder `from` at `to` too.
@@ -341,6 +354,9 @@ impl Host for Table {
     }
 
     fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {
+        if self.hides_mounts {
+            return Err(Errno::ACCESS);
+        }
         let mount = |point: &Path, kind: &str| Mount {
             id: 0,
             device: "0:32".into(),

@@ -1096,3 +1096,22 @@ fn clone3_is_refused_where_a_folder_of_control_groups_is_in_sight() {
     assert!(!allows("write = ['work']\nread = ['/sys/fs:/groups']"));
     assert!(allows("read = ['/sys/fs/cgroup.procs']"), "no folder");
 }
+
+/// Where nobody can tell, there may be some.
+#[test]
+fn clone3_takes_a_table_of_mounts_that_shows_no_control_groups() {
+    let allows = |host: &Table| {
+        let policy = policy("[grants]\nread = ['work']");
+        let command = Command::new("program");
+        let plan = make_plan(&policy, &command, &user(), &surroundings(&[]), host);
+        plan.unwrap().seccomp.unwrap().clone3
+    };
+    let host = home().folder("/sys").proc("/proc");
+    assert!(allows(&host.clone().old_control_groups("/sys/fs")));
+    assert!(!allows(&host.clone().old_control_groups("/home/ada/work")));
+    assert!(!allows(
+        &host.clone().control_groups("/home/ada/work/groups")
+    ));
+    assert!(!allows(&host.without_mount_table()), "it can't be read");
+    assert!(!allows(&home()), "nothing is told");
+}
