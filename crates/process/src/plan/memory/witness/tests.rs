@@ -2,7 +2,7 @@ use super::*;
 use crate::host::{EntryKind, table::Table};
 use rustix::io::Errno;
 
-/// A host that gives everybody the same answers, whatever the path, and counts the names it was asked about.
+/// A host that gives the same answers, whatever the path.
 #[derive(Clone)]
 struct Scripted {
     found: Result<Found>,
@@ -115,6 +115,8 @@ impl Host for Scripted {
     }
 }
 
+type Change = (&'static str, fn(&mut Scripted));
+
 /// Of a host that was asked everything once.
 fn testimony(host: &Scripted) -> Testimony {
     let (witness, path) = (Witness::of(host), Path::new("/a"));
@@ -138,7 +140,7 @@ fn each_answer_is_asked_for_again() {
     let host = Scripted::new();
     let testimony = testimony(&host);
     assert!(testimony.holds(&host));
-    let changes: [(&str, fn(&mut Scripted)); 15] = [
+    let changes: [Change; 15] = [
         ("gone", |host| host.found = Err(Errno::NOENT)),
         ("an owner", |host| {
             host.found = host.found.clone().map(|found| Found { uid: 0, ..found });
