@@ -295,7 +295,8 @@ impl Builder {
     }
 
     /// Starts the guest with a launcher of the caller's instead of the one this process shares. One
-    /// that parks ahead ([`Launcher::park_ahead`]) has the next domain ready when it is asked for:
+    /// that parks ahead ([`Launcher::park_ahead`]) has the next domain ready when it is asked for. For guests of one policy, whatever
+    /// their arguments, a launcher remembers the plan, and looks at the host again to see whether it is still the same:
     ///
     /// ```no_run
     /// use palisade::{Domain, Launcher, Machine};
