@@ -1,7 +1,7 @@
 //! What of a root the guest's process makes, and what must wait for that: see [`op::GUEST_BESIDE`](crate::wire::op::GUEST_BESIDE).
 
-use crate::steps::Step;
-use std::{collections::BTreeSet, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+use crate::{paths::is_plain, steps::Step};
+use std::{collections::BTreeSet, ffi::OsStr, path::Path};
 
 /// How many of the first steps make root, folders, files and links, up to the last of those that nothing is mounted on.
 pub(super) fn count_of_simple(steps: &[Step]) -> usize {
@@ -83,10 +83,4 @@ impl<'a> Part<'a> {
         };
         place_of(step).is_none_or(is_touched)
     }
-}
-
-/// Whether it is an absolute path without slashes and dots that say nothing.
-fn is_plain(path: &Path) -> bool {
-    let mut names = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
-    names.next() == Some(b"") && names.all(|name| !matches!(name, b"" | b"." | b".."))
 }

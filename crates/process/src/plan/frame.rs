@@ -13,6 +13,14 @@ use std::path::Path;
 /// Size of the private folders where the policy names none.
 const DEFAULT_TMP_BYTES: u64 = 1 << 30;
 
+/// What `/proc` tells about the kernel and about keys, whoever asks, and the name of the host's present boot, by which guests and
+/// logs could be matched.
+const MASKED: [&str; 3] = [
+    "/proc/kallsyms",
+    "/proc/keys",
+    "/proc/sys/kernel/random/boot_id",
+];
+
 /// The steps around those of the layout.
 pub(super) fn frame(
     limits: &Limits,
@@ -90,20 +98,13 @@ fn in_granted_root(mut mask: Step) -> Step {
     mask
 }
 
-/// `/dev/null` over what `/proc` tells about the kernel and about keys, whoever asks, and over the name of
-/// the host's present boot, by which guests and logs could be matched.
+/// `/dev/null` over each of [`MASKED`] that this kernel has.
 pub(super) fn masks(host: &dyn Host) -> Result<Vec<Step>, PlanError> {
     let Ok(null) = host.find(Path::new("/dev/null")) else {
         return Ok(Vec::new());
     };
     let mut masks = Vec::new();
-    for path in [
-        "/proc/kallsyms",
-        "/proc/keys",
-        "/proc/sys/kernel/random/boot_id",
-    ]
-    .map(Path::new)
-    {
+    for path in MASKED.map(Path::new) {
         let is_there = host.kernel_has(path);
         if !is_there.map_err(|errno| PlanError::missing(path, errno))? {
             continue;
