@@ -35,6 +35,7 @@ pub mod fixtures;
 pub mod modules;
 pub mod outcome;
 pub mod policy;
+pub mod ports;
 mod process;
 pub mod runner;
 pub mod served;

@@ -2,11 +2,12 @@
 
 use super::{
     fixture::{Call, Fixture, Outcome, cases, ends_within, finish, signal},
-    network::{free_ports, grants::with_servers, in_own_network},
+    network::{grants::with_servers, in_own_network},
     person::{PROMPT, Person},
     published::{is_current, published},
     schema::violations,
 };
+use palisade_suite::ports::free_ports;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{

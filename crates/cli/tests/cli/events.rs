@@ -2,10 +2,10 @@
 
 use super::{
     fixture::{Call, Fixture, cases},
-    network::free_ports,
     published::{is_current, published},
     schema::violations,
 };
+use palisade_suite::ports::free_ports;
 use serde_json::{Value, json};
 use std::{
     fs::{self, Permissions},

@@ -2,8 +2,9 @@
 
 use super::{
     fixture::{Call, Fixture, Outcome, cases, init_of, read_line, signal},
-    network::{free_ports, grants::with_servers, in_own_network},
+    network::{grants::with_servers, in_own_network},
 };
+use palisade_suite::ports::free_ports;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{

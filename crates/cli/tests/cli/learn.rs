@@ -2,9 +2,9 @@
 
 use super::{
     fixture::{Call, Fixture, Outcome, cases, read_line, signal},
-    network::free_ports,
     person::{PROMPT, Person},
 };
+use palisade_suite::ports::free_ports;
 use rustix::process::Signal;
 use std::{
     fs,

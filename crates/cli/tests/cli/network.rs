@@ -4,15 +4,12 @@
 use super::fixture::{Call, Fixture, Outcome, ends_within, signal};
 use rustix::process::Signal;
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream, UdpSocket},
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command},
-    sync::{
-        OnceLock,
-        atomic::{AtomicU16, Ordering},
-        mpsc::{self, Receiver, Sender},
-    },
+    sync::mpsc::{self, Receiver, Sender},
     thread,
     time::{Duration, Instant},
 };
@@ -67,31 +64,6 @@ pub(crate) fn why_not(case: &str) -> Option<&'static str> {
     let needed = NEEDED.iter().find(|(first, ..)| *first == word)?;
     let (_, program, reason) = needed;
     (!Path::new(program).exists()).then_some(reason)
-}
-
-/// The first of this many ports in a row that nothing listens at. They lie below those that the kernel
-/// picks (`net.ipv4.ip_local_port_range`), and each is given out once.
-pub(crate) fn free_ports(count: u16) -> u16 {
-    const FIRST: u16 = 12_000;
-    const LAST: u16 = 31_000;
-    static NEXT: OnceLock<AtomicU16> = OnceLock::new();
-    // Two suites at a time begin at different places.
-    let begin = FIRST + (std::process::id() * 97 % u32::from(LAST - FIRST)) as u16;
-    let next = NEXT.get_or_init(|| AtomicU16::new(begin));
-    loop {
-        let first = next.fetch_add(count, Ordering::Relaxed);
-        if first > LAST {
-            next.store(FIRST, Ordering::Relaxed);
-        } else if (first..first + count).all(is_free) {
-            return first;
-        }
-    }
-}
-
-fn is_free(port: u16) -> bool {
-    ["127.0.0.1", "::1"].iter().all(|host| {
-        TcpListener::bind((*host, port)).is_ok() && UdpSocket::bind((*host, port)).is_ok()
-    })
 }
 
 /// `palisade run` with flags and a command, each in one piece, with a space between words.
@@ -295,7 +267,7 @@ impl Outcome {
 
 /// Where a package keeps its programs of one version.
 pub(crate) fn newest_folder(parent: &str) -> PathBuf {
-    let entries = std::fs::read_dir(parent).unwrap().flatten();
+    let entries = fs::read_dir(parent).unwrap().flatten();
     let newest = entries.map(|entry| entry.path()).max();
     newest.expect("a package has a version")
 }

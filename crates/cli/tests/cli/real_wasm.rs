@@ -10,6 +10,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, PoisonError},
 };
 
 cases![
@@ -66,7 +67,12 @@ fn program(fixture: &Fixture, name: &str) -> String {
 }
 
 /// `palisade run FLAGS -- PROGRAM ARGUMENTS`, with this on stdin. Code is kept for the case.
+///
+/// One at a time: most of it is compiling, which takes every processor by itself, and several of the large ones at once
+/// would each take longer than a call may.
 fn run(fixture: &Fixture, flags: &[&str], command: &[&str], input: &str) -> Outcome {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let words = ["run"].iter().chain(flags).chain(&["--"]).chain(command);
     let call = fixture.palisade(words).input(input);
     call.env("XDG_CACHE_HOME", &fixture.text("cache")).run()

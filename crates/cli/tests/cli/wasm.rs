@@ -5,11 +5,11 @@
 
 use super::{
     fixture::{Call, Fixture, NATIVE_WALL, Outcome, User, cases, finish, signal},
-    network::{Service, free_ports},
+    network::Service,
     person::{PROMPT, Person},
     schema::violations,
 };
-use palisade_suite::executable::copy_program;
+use palisade_suite::{executable::copy_program, ports::free_ports};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{

@@ -11,13 +11,14 @@ use tempfile::TempDir;
 
 use super::folder::{lay, open};
 use super::policy_file::PolicyFile;
-use super::run::{exit_code, free_port, run};
+use super::run::{exit_code, run};
 use super::survey::survey;
 use super::{Case, Observation, Wall, is_in_go};
 use crate::BUILT;
 use crate::executable::copy_program;
 use crate::modules::{Module, Shown};
 use crate::policy::Grant;
+use crate::ports::free_ports;
 use crate::tools::{FilledGrant, Tool};
 use crate::user::{self, User};
 
@@ -82,7 +83,7 @@ impl CaseRunner {
         let folder = tempfile::Builder::new()
             .prefix("case-")
             .tempdir_in(self.base.path())?;
-        let port = free_port()?;
+        let port = free_ports(1);
         let fill = |template: &str| {
             template
                 .replace("{base}", &folder.path().display().to_string())

@@ -1,8 +1,9 @@
 //! What the grants mean to programs: places to listen, names, listeners made ready; and what is said of
 //! a call that has none.
 
-use super::{Service, bare, denials, free_ports, guest, in_own_network, place};
+use super::{Service, bare, denials, guest, in_own_network, place};
 use crate::cli::fixture::{Fixture, cases, read_line, wait};
+use palisade_suite::ports::free_ports;
 use std::{
     io::{BufReader, Read},
     net::{TcpStream, UdpSocket},

@@ -1,8 +1,8 @@
 //! Clients and language runtimes, unmodified, with only their grants.
 
-use super::{bare, compile, free_ports, guest, place, start_web_server};
+use super::{bare, compile, guest, place, start_web_server};
 use crate::cli::fixture::{Fixture, cases};
-use palisade_suite::executable::copy_program;
+use palisade_suite::{executable::copy_program, ports::free_ports};
 use std::{
     io::Read,
     net::TcpListener,

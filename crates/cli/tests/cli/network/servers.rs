@@ -1,7 +1,8 @@
 //! Servers behind the wall, asked from outside and from other domains.
 
-use super::{Service, bare, free_ports, guest, newest_folder, place, start_web_server};
+use super::{Service, bare, guest, newest_folder, place, start_web_server};
 use crate::cli::fixture::{Fixture, User, cases};
+use palisade_suite::ports::free_ports;
 use rustix::process::Signal;
 use std::net::UdpSocket;
 

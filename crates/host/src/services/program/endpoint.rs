@@ -42,10 +42,12 @@ pub(super) struct Endpoint {
     path: PathBuf,
     /// Where they do instead, if the program has a port of its own.
     inside: Option<Arc<Inside>>,
+    /// What of [`Access`] the supervisor has set: never [`Access::Proven`], for that is `has_answered`.
     state: AtomicU8,
     /// How often the process has stood still.
     stands: AtomicU64,
-    /// The process that has the listener has answered: it may do so before the supervisor has opened the endpoint.
+    /// The process that has the listener has answered: it may do so before the supervisor has opened the endpoint, and
+    /// so this is no part of `state`. Nobody may go in at a moment between the two as if it had not.
     has_answered: AtomicBool,
     tallies: Mutex<Tallies>,
     /// Tells who looks after the program of what it cannot wait for: one who waits for a first response, and one who
@@ -206,7 +208,10 @@ impl Endpoint {
             Access::Closed,
             Access::Retired,
         ];
-        ALL[usize::from(self.state.load(Ordering::SeqCst)).min(3)]
+        match ALL[usize::from(self.state.load(Ordering::SeqCst)).min(3)] {
+            Access::Started if self.has_answered() => Access::Proven,
+            access => access,
+        }
     }
 
     fn set(&self, access: Access) {
@@ -216,10 +221,6 @@ impl Endpoint {
     /// The program runs.
     pub(super) fn open(&self) {
         self.set(Access::Started);
-        // Said before or said after: either this or `prove` sees both.
-        if self.has_answered.load(Ordering::SeqCst) {
-            self.advance(Access::Started, Access::Proven);
-        }
     }
 
     /// Its process has ended. Answers that it left may still be read.
@@ -256,15 +257,6 @@ impl Endpoint {
     /// The program has answered.
     pub(super) fn prove(&self) {
         self.has_answered.store(true, Ordering::SeqCst);
-        self.advance(Access::Started, Access::Proven);
-    }
-
-    /// Whoever ends the program at the same time has the last word.
-    fn advance(&self, from: Access, to: Access) {
-        let order = Ordering::SeqCst;
-        let _ = self
-            .state
-            .compare_exchange(from as u8, to as u8, order, order);
     }
 
     /// Whether the process that has the listener has.
@@ -274,9 +266,10 @@ impl Endpoint {
 
     /// It refused a connection: whoever comes waits until the supervisor has seen to it.
     pub(super) fn refused(&self) {
-        for open in [Access::Started, Access::Proven] {
-            self.advance(open, Access::Closed);
-        }
+        // Whoever ends the program at the same time has the last word.
+        let (open, closed) = (Access::Started as u8, Access::Closed as u8);
+        let order = Ordering::SeqCst;
+        let _ = self.state.compare_exchange(open, closed, order, order);
         self.told.notify_one();
     }
 
@@ -509,5 +502,36 @@ mod tests {
         endpoint.retire();
         endpoint.prove();
         assert_eq!(endpoint.access(), Access::Retired);
+    }
+
+    /// Whoever sees it open, however soon, sees that it has answered.
+    #[test]
+    fn an_answer_is_known_at_the_moment_of_opening() {
+        const TIMES: usize = 10_000;
+        let endpoint = Endpoint::make().unwrap();
+        let both = std::sync::Barrier::new(2);
+        let mut unknown = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..TIMES {
+                    both.wait();
+                    endpoint.open();
+                }
+            });
+            for _ in 0..TIMES {
+                endpoint.close();
+                endpoint.begin();
+                endpoint.prove();
+                both.wait();
+                let seen = loop {
+                    match endpoint.access() {
+                        Access::Closed => std::hint::spin_loop(),
+                        seen => break seen,
+                    }
+                };
+                unknown += usize::from(seen != Access::Proven);
+            }
+        });
+        assert_eq!(unknown, 0);
     }
 }

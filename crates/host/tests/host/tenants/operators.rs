@@ -5,7 +5,7 @@ use crate::{
     control::{Server, ask},
     program::served,
 };
-use palisade_suite::executable::copy_program;
+use palisade_suite::{executable::copy_program, ports::free_ports};
 use std::{
     fs,
     net::{TcpListener, TcpStream},
@@ -14,7 +14,6 @@ use std::{
         net::UnixListener,
     },
     path::Path,
-    sync::atomic::{AtomicU32, Ordering},
 };
 
 /// A tenant whose program is granted this.
@@ -52,23 +51,6 @@ fn connect(grant: &str) -> String {
     format!("policy.grants.connect = ['{grant}']")
 }
 
-/// A port at which nobody listens.
-/// One that the kernel gives nobody by itself (`net.ipv4.ip_local_port_range`): no other test has it before the server does.
-fn free_port() -> u16 {
-    const FIRST: u32 = 12_000;
-    const COUNT: u32 = 19_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Two suites at a time begin at different places.
-    let begin = std::process::id().wrapping_mul(97);
-    loop {
-        let number = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = (FIRST + number % COUNT) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
 fn site_with(admin: &str) -> Site {
     let site = Site::new("");
     let main = MAIN.replace("folder =", "may = ['connect', 'program']\nfolder =");
@@ -85,7 +67,7 @@ fn told(site: &Site) -> String {
 /// Each with a control: another port, or a token.
 #[test]
 fn no_grant_and_no_upstream_leads_to_a_port_without_a_token() {
-    let (port, other) = (free_port(), free_port());
+    let (port, other) = (free_ports(1), free_ports(1));
     let site = site_with(&format!("'127.0.0.1:{port}'"));
     for (name, grant) in [
         ("every", "tcp://127.0.0.1:*".to_owned()),
@@ -158,7 +140,7 @@ fn set_mode(path: &Path, mode: u32) {
 /// The main file's own guests are held as tenants' are: a request could come from anybody.
 #[test]
 fn the_main_file_gives_away_no_socket_of_its_operators() {
-    let port = free_port();
+    let port = free_ports(1);
     for (admin, more) in [
         (
             format!("127.0.0.1:{port}"),
@@ -306,7 +288,7 @@ fn who_is_led_to_a_socket_of_operators_is_not_connected() {
 /// A tenant serves on when its own file is broken, but not with what another main file refuses.
 #[test]
 fn what_a_new_main_file_refuses_does_not_serve_on() {
-    let port = free_port();
+    let port = free_ports(1);
     let site = site_with("'unix:admin.sock'");
     program(&site, "app", &connect(&format!("tcp://127.0.0.1:{port}")));
     site.tenant("a", SITE);
