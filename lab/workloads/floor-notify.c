@@ -2,7 +2,7 @@
  * The floor of what somebody else does or sees of a program's calls: runs a program whose socket(2) and connect(2)
  * this one carries out, or whose files this one is told of.
  *
- *     floor-notify [--names | --programs] [--read FOLDER] [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT…]
+ *     floor-notify [--names | --programs] [--processes] [--read FOLDER] [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT…]
  *
  * A filter leaves the calls to this program (seccomp_unotify(2)). For socket(2) it makes the socket and puts it
  * into the program with the answer, in one step. For connect(2) it copies the address once, takes the program's
@@ -13,7 +13,7 @@
  * call's, and lets the call go on. It follows no name, knows no working directory and writes nothing down; the
  * program may have as many processes as it likes. With `--programs` it is told of what is executed and of no other
  * file. All other calls then cost what they cost behind any filter, for the kernel knows of each number that it is
- * allowed whatever the arguments are. `--read`, `--write` and `--protect` are as in floor-filter.c.
+ * allowed whatever the arguments are. `--processes`, `--read`, `--write` and `--protect` are as in floor-filter.c.
  *
  * Why it is the least: whoever answers by address has two calls to be woken for, and the address to copy and
  * the socket to get in between; whoever tells which files a program asks for is woken for each of these calls, for
@@ -268,12 +268,14 @@ int main(int argc, char **argv)
 	int by_programs = argc > 1 && strcmp(argv[1], "--programs") == 0;
 	int naming_calls = by_names ? NAMING_CALLS : by_programs ? EXECUTING_CALLS : 0;
 	char **command = argv + 1 + (by_names || by_programs);
+	int apart = command < argv + argc && strcmp(*command, "--processes") == 0;
+	command += apart;
 	int taken = mount_by_words(command, argv + argc - 1 - command);
 	if (taken < 0)
 		die(unmounted);
 	command += taken;
 	if (command >= argv + argc) {
-		fprintf(stderr, "usage: floor-notify [--names | --programs] [--read FOLDER] [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT...]\n");
+		fprintf(stderr, "usage: floor-notify [--names | --programs] [--processes] [--read FOLDER] [--write FOLDER] [--protect FILE] COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
 	if (pipe2(tells, O_CLOEXEC) != 0 || pipe2(hears, O_CLOEXEC) != 0)
@@ -281,6 +283,8 @@ int main(int argc, char **argv)
 	struct sigaction ends = { .sa_handler = end_with_child };
 	if (sigaction(SIGCHLD, &ends, NULL) != 0)
 		die("SIGCHLD");
+	if (apart && unshare(CLONE_NEWPID) != 0)
+		die("processes");
 	child = fork();
 	if (child < 0)
 		die("fork");

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Floor {
     /// The workload with no wall: for what the row needs the kernel charges nothing.
     Bare,
-    /// A filter of one instruction, and mounts where the policy takes some: `floor-filter`.
+    /// A filter of one instruction, and a pid namespace and mounts where the policy takes some: `floor-filter`.
     Filter,
     /// The namespaces of a domain with one mount, and waiting for the program: `floor-start`.
     Start,
@@ -45,7 +45,7 @@ impl fmt::Display for Floor {
         formatter.write_str(match self {
             Self::Bare => "bare; the kernel charges nothing for what this row needs",
             Self::Filter => {
-                "the program behind a system-call filter of one instruction, with the mounts that its policy takes, and a look at modes where it may write"
+                "the program behind a system-call filter of one instruction, with the pid namespace and the mounts that its policy takes, and a look at modes where it may write"
             }
             Self::Start => {
                 "a launcher in C: the same namespaces, one mount, the program; parked, all but the program made ahead"
@@ -57,7 +57,7 @@ impl fmt::Display for Floor {
                 "a listener in C that copies the name of each file which the program asks for, and lets the call go on"
             }
             Self::Programs => {
-                "the program behind a filter that tells a listener in C of execve(2) and allows all else, with the mounts that its policy takes, and a look at modes where it may write"
+                "the program behind a filter that tells a listener in C of execve(2) and allows all else, with the pid namespace and the mounts that its policy takes, and a look at modes where it may write"
             }
             Self::Engine => "the engine alone, with nothing of palisade's around it",
         })

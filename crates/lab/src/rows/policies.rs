@@ -20,9 +20,13 @@ pub(super) fn alone(command: &Command) -> Policy {
 /// What the least wall does for a policy beside its filter: words for `floor-filter`.
 pub(super) type FloorWords = fn(&Workloads) -> Vec<OsString>;
 
-/// Of [`reading`].
+/// Of [`reading`]: no other's processes are seen, and one folder is.
 pub(super) fn floor_of_reading(workloads: &Workloads) -> Vec<OsString> {
-    vec!["--read".into(), workloads.folder().into()]
+    vec![
+        "--processes".into(),
+        "--read".into(),
+        workloads.folder().into(),
+    ]
 }
 
 /// Of [`writing`].
