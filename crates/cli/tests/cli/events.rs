@@ -21,6 +21,7 @@ cases![
     denials_are_told_as_they_come,
     what_is_allowed_is_told,
     what_is_executed_in_vain_is_told,
+    what_is_executed_through_a_link_of_the_view_is_told,
     files_are_told_where_they_are_watched,
     grants_are_told,
     a_limit_is_told,
@@ -168,6 +169,13 @@ fn what_is_executed_in_vain_is_told(fixture: &Fixture) {
     let told = told(fixture);
     assert_eq!(verdicts(&told), ["deny execve /tmp/copy"]);
     assert_eq!(told[1]["grant"], "--exec /tmp", "as the report has it");
+}
+
+/// `/bin` is a link in the domain's root.
+fn what_is_executed_through_a_link_of_the_view_is_told(fixture: &Fixture) {
+    let way = "/bin/../../tmp/copy";
+    script(fixture, &[], &format!("cp /bin/true /tmp/copy; {way}")).run();
+    assert_eq!(verdicts(&told(fixture)), ["deny execve /tmp/copy"]);
 }
 
 fn files_are_told_where_they_are_watched(fixture: &Fixture) {

@@ -387,10 +387,13 @@ fn check_alone(root: Fd) -> kernel::Result<()> {
     }
 }
 
+/// Nothing is written here any more, nor when somebody came through a link such as `/bin`: with a time of access that is due
+/// the kernel would leave its fast walk (RCU) at each of them, to find that it may not write it, and looks that must not wait
+/// (`RESOLVE_CACHED`) would never come through. What was mounted of the root before, for the guest to write to, keeps times as ever.
 fn seal(root: Fd, item: u32) -> Result<(), Failure> {
     let sealed = MountAttr {
-        attr_set: kernel::MOUNT_ATTR_RDONLY,
-        attr_clr: 0,
+        attr_set: kernel::MOUNT_ATTR_RDONLY | kernel::MOUNT_ATTR_NOATIME,
+        attr_clr: kernel::MOUNT_ATTR__ATIME,
         propagation: 0,
         userns_fd: 0,
     };

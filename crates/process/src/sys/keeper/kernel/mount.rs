@@ -6,6 +6,10 @@ pub(crate) const MOUNT_ATTR_RDONLY: u64 = 1;
 pub(crate) const MOUNT_ATTR_NOSUID: u64 = 2;
 pub(crate) const MOUNT_ATTR_NODEV: u64 = 4;
 pub(crate) const MOUNT_ATTR_NOEXEC: u64 = 8;
+/// Keeps no times of access.
+pub(crate) const MOUNT_ATTR_NOATIME: u64 = 0x10;
+/// Of `attr_clr`, where `attr_set` says which times of access are kept.
+pub(crate) const MOUNT_ATTR__ATIME: u64 = 0x70;
 pub(crate) const MOUNT_ATTR_NOSYMFOLLOW: u64 = 0x0020_0000;
 pub(crate) const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
 
