@@ -4,7 +4,7 @@ use super::{
     fixture::{Fixture, cases},
     person::{PROMPT, Person},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 
 cases![
@@ -12,6 +12,7 @@ cases![
     a_script_of_the_own_tmpfs_names_it_too,
     a_relative_name_is_seen_from_wherever_it_leads,
     a_name_of_the_path_is_one_as_well,
+    a_new_link_to_one_is_one_too,
     a_thread_is_seen,
     a_name_in_an_open_folder_is_seen,
     a_terminal_shows_it,
@@ -114,6 +115,41 @@ fn a_name_of_the_path_is_one_as_well(fixture: &Fixture) {
         format!("--exec {work}"),
     );
     assert_eq!(told(&denied), [(what.as_str(), flag.as_str())]);
+}
+
+/// Nobody has followed them before: their times of access are due, and the kernel does not follow them by heart.
+fn a_new_link_to_one_is_one_too(fixture: &Fixture) {
+    fixture.make_folder("work");
+    let work = fixture.text("work");
+    let script = "
+import os, shutil, sys
+def run(path):
+    try: os.execv(path, ['t'])
+    except PermissionError: pass
+for folder in ('/tmp', sys.argv[1]):
+    os.chdir(folder)
+    shutil.copy('/bin/true', 't')
+    links = [('t', 'relative'), (folder + '/t', 'absolute'), ('circle', 'circle')]
+    for target, link in links: os.symlink(target, link)
+    os.mkdir('below')
+    os.symlink('../t', 'below/up')
+    for link in ('relative', folder + '/absolute', 'below/up'): run(link)
+    try: os.execv('circle', ['t'])
+    except OSError: pass
+    run('t')
+os._exit(3)";
+    let flags = ["--write", "work"];
+    let denied = denials(fixture, &flags, &["/usr/bin/python3", "-c", script, &work]);
+    let (what, flag) = (
+        format!("the execution of {work}/t"),
+        format!("--exec {work}"),
+    );
+    let own = ("the execution of /tmp/t", "--exec /tmp");
+    assert_eq!(told(&denied), [own, (what.as_str(), flag.as_str())]);
+    assert_eq!(
+        (&denied[0]["count"], &denied[1]["count"]),
+        (&json!(4), &json!(4))
+    );
 }
 
 fn a_thread_is_seen(fixture: &Fixture) {

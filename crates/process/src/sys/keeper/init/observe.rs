@@ -133,7 +133,8 @@ impl Observer {
     /// Takes note of a program that lies where nothing is executed.
     pub(crate) fn look(&mut self, running: &Running, folder: Option<Fd>, path: CStr) {
         self.has_looked = true;
-        let Ok(file) = open_known(folder.unwrap_or(kernel::AT_FDCWD), path) else {
+        let at = folder.unwrap_or(kernel::AT_FDCWD);
+        let Some(file) = open_looked_at(running, at, path) else {
             return;
         };
         let about = kernel::statx_known(file);
@@ -210,14 +211,30 @@ impl Observer {
 
 /// What a path leads to, without waiting for a file system. Who mounts or renames something meanwhile, anywhere, has the
 /// kernel give up: then once more.
-pub(crate) fn open_known(at: Fd, path: CStr) -> kernel::Result<Fd> {
+pub(crate) fn open_known(at: Fd, path: CStr, flags: u32) -> kernel::Result<Fd> {
     const MORE_TRIES: usize = 7;
     let how = kernel::RESOLVE_CACHED | kernel::RESOLVE_NO_MAGICLINKS;
-    let open = || kernel::open_resolved(at, path, kernel::O_PATH, how);
+    let open = || kernel::open_resolved(at, path, flags, how);
     (0..MORE_TRIES).fold(open(), |outcome, _| match outcome {
         Err(Errno::AGAIN) => open(),
         outcome => outcome,
     })
+}
+
+/// The same, of a path that may end with a link which the kernel does not follow by heart, for its time of access is due, as a
+/// new one's is: it is read, which notes the time, if it lies in memory or on a disk.
+fn open_looked_at(running: &Running, at: Fd, path: CStr) -> Option<Fd> {
+    match open_known(at, path, kernel::O_PATH) {
+        Err(Errno::AGAIN) => {}
+        outcome => return outcome.ok(),
+    }
+    let link = open_known(at, path, kernel::O_PATH | kernel::O_NOFOLLOW).ok()?;
+    let is_local =
+        kernel::statx_known(link).is_ok_and(|about| mounts::is_local(running, about.mount));
+    let is_read = is_local && kernel::read_link(link, kernel::c!(""), &mut [0; 1]).is_ok();
+    kernel::close(link);
+    let again = is_read.then(|| open_known(at, path, kernel::O_PATH));
+    again?.ok()
 }
 
 /// A regular file that somebody may execute.

@@ -319,7 +319,8 @@ fn finish_for(
 /// folder may be the host's.
 fn used_up(running: &Running) -> u64 {
     // A granted root may be a file system that a process serves: its end would wait for that.
-    let Ok(folder) = observe::open_known(kernel::AT_FDCWD, kernel::c!("/tmp")) else {
+    let Ok(folder) = observe::open_known(kernel::AT_FDCWD, kernel::c!("/tmp"), kernel::O_PATH)
+    else {
         return 0;
     };
     let device = kernel::statx_fd(folder).map(|about| (about.device_major, about.device_minor));

@@ -1,15 +1,36 @@
-//! Which mounts refuse to execute.
+//! What there is to know of a mount: whether it refuses to execute, and who has its files.
 
 use super::{Running, open_proc};
 use crate::{kernel, text::Text};
 
-/// As far as it was asked. A domain's mounts do not change, and to ask a file system
+/// Which refuse, as far as it was asked. A domain's mounts do not change, and to ask a file system
 /// (statfs(2)) might have to wait for it.
 #[derive(Default)]
 pub(super) struct Mounts {
     known: [(u64, bool); Self::MOST],
     count: usize,
 }
+
+struct Mount {
+    /// Nothing on it is executed.
+    refuses: bool,
+    /// Nobody but this machine has its files.
+    is_local: bool,
+}
+
+/// File systems of memory and of disks.
+const LOCAL: [&[u8]; 10] = [
+    b"bcachefs",
+    b"btrfs",
+    b"ext2",
+    b"ext3",
+    b"ext4",
+    b"f2fs",
+    b"overlay",
+    b"tmpfs",
+    b"xfs",
+    b"zfs",
+];
 
 impl Mounts {
     const MOST: usize = 32;
@@ -19,7 +40,7 @@ impl Mounts {
         if let Some((_, refuses)) = known.iter().find(|(known, _)| *known == mount) {
             return *refuses;
         }
-        let refuses = is_noexec(running, mount).unwrap_or(false);
+        let refuses = find(running, mount).is_some_and(|mount| mount.refuses);
         if let Some(place) = self.known.get_mut(self.count) {
             *place = (mount, refuses);
             self.count += 1;
@@ -28,26 +49,35 @@ impl Mounts {
     }
 }
 
-fn is_noexec(running: &Running, mount: u64) -> Option<bool> {
+/// Whether nobody else has to be asked for what lies on a mount, of which something is held open: until that is closed the number
+/// is no other's.
+pub(super) fn is_local(running: &Running, mount: u64) -> bool {
+    find(running, mount).is_some_and(|mount| mount.is_local)
+}
+
+fn find(running: &Running, mount: u64) -> Option<Mount> {
     let mut name = Text::default();
     name.text(b"self/mountinfo\0");
     let file = open_proc(running, &name, kernel::O_RDONLY).ok()?;
     let mut lines = Lines::new(mount);
     let mut buffer = [0; 2048];
     let mut found = None;
-    while let (None, Ok(length @ 1..)) = (found, kernel::read(file, &mut buffer)) {
+    while let (None, Ok(length @ 1..)) = (&found, kernel::read(file, &mut buffer)) {
         found = buffer[..length].iter().find_map(|byte| lines.take(*byte));
     }
     kernel::close(file);
     found
 }
 
-/// Walks through proc_pid_mountinfo(5): a line begins with the mount's number and has its options as sixth field.
+/// Walks through proc_pid_mountinfo(5): a line begins with the mount's number, has its options as sixth field, and the kind of
+/// its file system behind a hyphen.
 struct Lines {
     mount: u64,
     field: usize,
     number: u64,
-    option: Text,
+    word: Text,
+    refuses: bool,
+    is_behind_hyphen: bool,
 }
 
 impl Lines {
@@ -58,12 +88,14 @@ impl Lines {
             mount,
             field: 0,
             number: 0,
-            option: Text::default(),
+            word: Text::default(),
+            refuses: false,
+            is_behind_hyphen: false,
         }
     }
 
-    /// Tells whether the mount refuses to execute, once that is known.
-    fn take(&mut self, byte: u8) -> Option<bool> {
+    /// Tells of the mount, once all is known.
+    fn take(&mut self, byte: u8) -> Option<Mount> {
         match (byte, self.field) {
             (b'\n', _) => *self = Self::new(self.mount),
             (b'0'..=b'9', 0) => {
@@ -72,19 +104,26 @@ impl Lines {
                     .wrapping_mul(10)
                     .wrapping_add(u64::from(byte - b'0'));
             }
-            (b' ' | b',', Self::OPTIONS) if self.number == self.mount => {
-                if self.option.bytes() == b"noexec" {
-                    return Some(true);
+            (b',', Self::OPTIONS) => self.end_word(),
+            (b' ', _) => {
+                if self.is_behind_hyphen && self.number == self.mount {
+                    return Some(Mount {
+                        refuses: self.refuses,
+                        is_local: LOCAL.contains(&self.word.bytes()),
+                    });
                 }
-                if byte == b' ' {
-                    return Some(false);
-                }
-                self.option = Text::default();
+                self.end_word();
+                self.field += 1;
             }
-            (b' ', _) => self.field += 1,
-            (_, Self::OPTIONS) => drop(self.option.text(&[byte])),
+            (_, Self::OPTIONS..) => drop(self.word.text(&[byte])),
             _ => {}
         }
         None
+    }
+
+    fn end_word(&mut self) {
+        self.refuses |= self.field == Self::OPTIONS && self.word.bytes() == b"noexec";
+        self.is_behind_hyphen |= self.field > Self::OPTIONS && self.word.bytes() == b"-";
+        self.word = Text::default();
     }
 }
