@@ -6,6 +6,7 @@ use std::{
     fs,
     os::unix::{
         fs::{PermissionsExt, symlink},
+        net::UnixListener,
         process::CommandExt,
     },
 };
@@ -394,6 +395,16 @@ fn clone3_is_absent_beside_control_groups(fixture: &Fixture) {
         false => "a process\n",
     };
     let words = ["run", "--read", "/sys"].iter().chain(&python);
+    fixture.palisade(words).run().prints(expected);
+    // Whoever listens there could pass one.
+    let socket = fixture.text("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let expected = match is_ordinary {
+        true => "38\n",
+        false => "a process\n",
+    };
+    let grant = format!("unix:{socket}");
+    let words = ["run", "--connect", &grant].into_iter().chain(python);
     fixture.palisade(words).run().prints(expected);
 }
 
