@@ -481,21 +481,20 @@ fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
 }
 
 /// Calls connect(2) on a stream without waiting; tells also whether the guest would wait. The socket does
-/// not block meanwhile. A guest that sets the flag in this very moment confuses itself alone.
+/// not block meanwhile: `FIONBIO` changes no other flag that the guest may set at this time. One that sets this very flag
+/// confuses itself alone.
 fn try_connect(socket: &OwnedFd, to: SocketAddr) -> Result<(Result<(), Errno>, bool), Errno> {
-    let flags = rustix::fs::fcntl_getfl(socket)?;
-    if flags.contains(OFlags::NONBLOCK) {
+    if rustix::fs::fcntl_getfl(socket)?.contains(OFlags::NONBLOCK) {
         return Ok((rustix::net::connect(socket, &to), false));
     }
-    rustix::fs::fcntl_setfl(socket, flags | OFlags::NONBLOCK)?;
+    rustix::io::ioctl_fionbio(socket, true)?;
     let mut begun = rustix::net::connect(socket, &to);
     // On loopback a connection that was begun is there by now, and the second call tells how it went
     // (`__inet_stream_connect`).
     if begun == Err(Errno::INPROGRESS) {
         begun = rustix::net::connect(socket, &to);
     }
-    let flags = rustix::fs::fcntl_getfl(socket)?;
-    rustix::fs::fcntl_setfl(socket, flags & !OFlags::NONBLOCK)?;
+    rustix::io::ioctl_fionbio(socket, false)?;
     Ok((begun, true))
 }
 

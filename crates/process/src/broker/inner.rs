@@ -202,8 +202,7 @@ fn is_loopback(address: SocketAddr) -> bool {
 fn take_after(made: &OwnedFd, socket: &OwnedFd, asked: SocketAddr) -> Result<(), Errno> {
     let is_nonblocking = rustix::fs::fcntl_getfl(socket)?.contains(OFlags::NONBLOCK);
     if is_nonblocking {
-        let flags = rustix::fs::fcntl_getfl(made)?;
-        rustix::fs::fcntl_setfl(made, flags | OFlags::NONBLOCK)?;
+        rustix::io::ioctl_fionbio(made, true)?;
     }
     sockopt::set_socket_reuseaddr(made, sockopt::socket_reuseaddr(socket)?)?;
     sockopt::set_socket_reuseport(made, sockopt::socket_reuseport(socket)?)?;
