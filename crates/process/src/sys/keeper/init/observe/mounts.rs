@@ -18,15 +18,14 @@ struct Mount {
     is_local: bool,
 }
 
-/// File systems of memory and of disks.
-const LOCAL: [&[u8]; 10] = [
+/// File systems of memory and of disks. An overlay may lie on somebody else's.
+const LOCAL: [&[u8]; 9] = [
     b"bcachefs",
     b"btrfs",
     b"ext2",
     b"ext3",
     b"ext4",
     b"f2fs",
-    b"overlay",
     b"tmpfs",
     b"xfs",
     b"zfs",
