@@ -46,6 +46,7 @@ cases![
     what_resolves_names_is_not_granted,
     what_is_mounted_below_is_granted_by_itself,
     who_mounts_it_leaves_no_processes,
+    what_runs_where_another_grant_was_is_no_denial,
 ];
 
 /// Says what each line of its input comes to.
@@ -856,4 +857,26 @@ fn who_mounts_it_leaves_no_processes(fixture: &Fixture) {
     }
     assert_eq!(children_of(holder), [0; 0]);
     guest.ends().is(0);
+}
+
+/// The number of a mount that is gone is given to the next.
+fn what_runs_where_another_grant_was_is_no_denial(fixture: &Fixture) {
+    fixture.write_program("written/tool", "#!/bin/sh\nexit 7\n");
+    fixture.write_program("read/tool", "#!/bin/sh\nexit 7\n");
+    let [written, read] = ["written", "read"].map(|folder| fixture.text(folder));
+    let executes = |folder: &str| format!("subprocess.run([{folder:?} + '/tool']).returncode");
+    let mut guest = start(fixture, &[]);
+    gives(fixture, &guest, "--write", &written);
+    assert_eq!(guest.evaluates(&executes(&written)), "EACCES");
+    takes(fixture, &guest, "--write", &written);
+    gives(fixture, &guest, "--read", &read);
+    assert_eq!(guest.evaluates(&executes(&read)), "7");
+    guest.ends().is(0);
+    let report: Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
+    let denials = report["denials"].as_array().unwrap().iter();
+    let executed: Vec<_> = denials
+        .filter(|denial| denial["call"] == "execve")
+        .map(|denial| denial["what"].as_str().unwrap())
+        .collect();
+    assert_eq!(executed, [format!("the execution of {written}/tool")]);
 }

@@ -3,11 +3,12 @@
 use super::{Running, open_proc};
 use crate::{kernel, text::Text};
 
-/// Which refuse, as far as it was asked. A domain's mounts do not change, and to ask a file system
-/// (statfs(2)) might have to wait for it.
+/// Those that do not refuse, as far as it was asked: to ask a file system (statfs(2)) might have to wait for it. One that refuses is
+/// looked up each time, for the number of a mount that was granted and taken back may be another's later. (One that refuses and has
+/// the number of one here is missed.)
 #[derive(Default)]
 pub(super) struct Mounts {
-    known: [(u64, bool); Self::MOST],
+    known: [u64; Self::MOST],
     count: usize,
 }
 
@@ -35,13 +36,12 @@ impl Mounts {
     const MOST: usize = 32;
 
     pub(super) fn refuse(&mut self, running: &Running, mount: u64) -> bool {
-        let known = &self.known[..self.count];
-        if let Some((_, refuses)) = known.iter().find(|(known, _)| *known == mount) {
-            return *refuses;
+        if self.known[..self.count].contains(&mount) {
+            return false;
         }
         let refuses = find(running, mount).is_some_and(|mount| mount.refuses);
-        if let Some(place) = self.known.get_mut(self.count) {
-            *place = (mount, refuses);
+        if let Some(place) = self.known.get_mut(self.count).filter(|_| !refuses) {
+            *place = mount;
             self.count += 1;
         }
         refuses
