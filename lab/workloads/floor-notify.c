@@ -12,8 +12,9 @@
  * With `--names` those calls are left to it that name a file: it copies each name, makes sure that it was this
  * call's, and lets the call go on. It follows no name, knows no working directory and writes nothing down; the
  * program may have as many processes as it likes. With `--programs` it is told of what is executed and of no other
- * file. All other calls then cost what they cost behind any filter, for the kernel knows of each number that it is
- * allowed whatever the arguments are. `--processes`, `--read`, `--write` and `--protect` are as in floor-filter.c.
+ * file; where such a name is not absolute it reads which folder it begins at, for the name alone tells nothing. All
+ * other calls then cost what they cost behind any filter, for the kernel knows of each number that it is allowed
+ * whatever the arguments are. `--processes`, `--read`, `--write` and `--protect` are as in floor-filter.c.
  *
  * Why it is the least: whoever answers by address has two calls to be woken for, and the address to copy and
  * the socket to get in between; whoever tells which files a program asks for is woken for each of these calls, for
@@ -211,11 +212,13 @@ static int connect_for(const struct seccomp_notif *call)
 	return result;
 }
 
+static char name[MOST_NAME_BYTES];
+
 /* Up to its end, or to where there is nothing. */
 static void copy_name(pid_t thread, uint64_t address)
 {
-	static char name[MOST_NAME_BYTES];
 	size_t length = 0;
+	name[0] = 0;
 	while (length < sizeof name) {
 		uint64_t from = address + length;
 		size_t wanted = PAGE_BYTES - from % PAGE_BYTES;
@@ -233,7 +236,18 @@ static void copy_name(pid_t thread, uint64_t address)
 	}
 }
 
-static void read_names(const struct seccomp_notif *call)
+/* Where a name begins that is not absolute. */
+static void read_folder(pid_t thread)
+{
+	static char folder[MOST_NAME_BYTES];
+	char link[32];
+	snprintf(link, sizeof link, "/proc/%d/cwd", thread);
+	/* The caller may be gone by now. */
+	if (readlink(link, folder, sizeof folder) < 0)
+		return;
+}
+
+static void read_names(const struct seccomp_notif *call, int with_folder)
 {
 	struct seccomp_notif_resp response = { .id = call->id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
 	int kind = 0;
@@ -242,6 +256,8 @@ static void read_names(const struct seccomp_notif *call)
 	for (int argument = 0; argument < 6; argument++)
 		if (NAMING[kind].names & 1u << argument)
 			copy_name(call->pid, call->data.args[argument]);
+	if (with_folder && name[0] != '/')
+		read_folder(call->pid);
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &call->id) == 0)
 		ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
@@ -253,7 +269,7 @@ static void serve(int naming_calls)
 		if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0)
 			continue;
 		if (naming_calls)
-			read_names(&call);
+			read_names(&call, naming_calls == EXECUTING_CALLS);
 		else if (call.data.nr == SYS_socket)
 			make_socket(&call);
 		else

@@ -4,13 +4,13 @@ use crate::{
     Warning,
     conditions::Moment,
     environment::Environment,
-    figure::Verdict,
+    figure::{BARE, Figure, Verdict},
     folder::{RowFolder, RunFolder},
     measure::{Executor, Observer, measure},
     outcome::{Doubt, Outcome},
     pin::Pin,
     rows::{self, Extent, Prepared, Row, Tools},
-    sample::{Run, Samples},
+    sample::{Contender, Run, Samples},
     subjects::{InstalledPeer, PEERS, Palisade, Peer, find_peers},
     trial::Trials,
     warning,
@@ -225,6 +225,7 @@ fn measure_row(
     let (figures, tables) = place.row.method.present(&samples);
     Ok(Outcome {
         rounds: samples.rounds(),
+        sat_out: samples.who_sat_out(),
         took_s: took.as_secs_f64(),
         pinned_to,
         figures,
@@ -235,11 +236,19 @@ fn measure_row(
     })
 }
 
-/// Whether more rounds may decide a target.
-fn is_undecided(row: &Row, samples: &Samples) -> bool {
+/// Whose targets more rounds may decide, and whom these are compared with.
+fn undecided(row: &Row, samples: &Samples) -> Vec<Contender> {
     let (figures, _) = row.method.present(samples);
-    let mut verdicts = figures.iter().filter_map(|figure| figure.verdict);
-    verdicts.any(|verdict| verdict == Verdict::Unsure)
+    let is_undecided = |figure: &&Figure| figure.verdict == Some(Verdict::Unsure);
+    let figures: Vec<_> = figures.iter().filter(is_undecided).collect();
+    let needs = |figure: &&Figure, contender: &Contender| {
+        let is_baseline = contender.subject == BARE || rows::is_floor(contender);
+        let is_other = figure.against.as_ref() == Some(&contender.subject);
+        is_baseline || is_other || figure.contender == *contender
+    };
+    let is_needed = |one: &&Contender| figures.iter().any(|figure| needs(figure, one));
+    let contenders = samples.contenders().iter();
+    contenders.filter(is_needed).cloned().collect()
 }
 
 /// Measures by the schedule; gives the time it took and who was left out too. The workload's files are gone afterwards.
@@ -253,7 +262,7 @@ fn take_samples(
         folder: Some(folder),
         interrupted: &options.interrupted,
         tell: &|round, elapsed, is_last| tell(place, options, round, elapsed, is_last),
-        undecided: &|samples| is_undecided(place.row, samples),
+        undecided: &|samples| undecided(place.row, samples),
     };
     let mut trials = Trials::new(prepared.trials, prepared.limits);
     let samples = measure(&mut trials, &prepared.schedule, &mut watcher);
@@ -284,8 +293,8 @@ pub(crate) struct Watcher<'a> {
     pub(crate) interrupted: &'a AtomicBool,
     /// Takes the round, the time since the measuring began, and whether it is over.
     pub(crate) tell: &'a dyn Fn(usize, Duration, bool),
-    /// Whether samples leave a target undecided.
-    pub(crate) undecided: &'a dyn Fn(&Samples) -> bool,
+    /// See [`Observer::undecided`].
+    pub(crate) undecided: &'a dyn Fn(&Samples) -> Vec<Contender>,
 }
 
 fn tell(place: &Place<'_>, options: &Options, round: usize, elapsed: Duration, is_last: bool) {
@@ -316,7 +325,7 @@ impl Observer for Watcher<'_> {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    fn is_undecided(&self, samples: &Samples) -> bool {
+    fn undecided(&self, samples: &Samples) -> Vec<Contender> {
         (self.undecided)(samples)
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     outcome::{Doubt, wrapped},
     rows::{BARE, VARYING},
     sample::{Contender, Samples, Unit},
-    statistics::{Estimate, estimate_change, median},
+    statistics::{Estimate, estimate_change, median, ratios_by_round},
     table::Table,
     warning::list,
 };
@@ -260,7 +260,7 @@ impl Comparison {
         }
         let series = [before, after].map(|samples| series_of(figure, basis, samples));
         let [before, after] = &series;
-        let of = |(ours, bare): &(Vec<f64>, Vec<f64>)| median(ours) / median(bare);
+        let of = |(ours, bare): &(Vec<f64>, Vec<f64>)| median(&ratios_by_round(ours, bare));
         let ratio = match grown_from_nothing(of(before), of(after)) {
             Some(ratio) => ratio,
             None => estimate_change((&before.0, &before.1), (&after.0, &after.1)),

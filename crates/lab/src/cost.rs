@@ -234,7 +234,7 @@ fn take_samples(
         folder,
         interrupted: &options.interrupted,
         tell: &|round, elapsed, is_last| tell(options, round, elapsed, budget, is_last),
-        undecided: &|_| false,
+        undecided: &|_| Vec::new(),
     };
     let mut trials = Trials::new(contenders.trials, Limits::default());
     let samples = measure(&mut trials, schedule, &mut watcher);

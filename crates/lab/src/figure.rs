@@ -69,7 +69,9 @@ pub enum Target {
     AtLeastTimesOther(f64),
     /// At most this many times as much as the floor.
     AtMostTimesFloor(f64),
-    /// The same, or this much more than the floor in the measure's unit, whichever is more.
+    /// At least this many times as much as the floor, of a rate.
+    AtLeastTimesFloor(f64),
+    /// The first, or this much more than the floor in the measure's unit, whichever is more.
     AtMostTimesFloorOrOver(f64, f64),
 }
 
@@ -335,6 +337,7 @@ impl Target {
             | Self::AtLeastTimesBridged(_)
             | Self::AtLeastTimesOther(_)
             | Self::AtMostTimesFloor(_)
+            | Self::AtLeastTimesFloor(_)
             | Self::AtMostTimesFloorOrOver(..) => ratio,
         }
     }
@@ -354,6 +357,7 @@ impl Target {
             Self::AtMostTimesOther(most) => format!("≤ {most} × the other"),
             Self::AtLeastTimesOther(least) => format!("≥ {least} × the other"),
             Self::AtMostTimesFloor(most) => format!("≤ {most} × floor"),
+            Self::AtLeastTimesFloor(least) => format!("≥ {least} × floor"),
             Self::AtMostTimesFloorOrOver(most, over) => {
                 format!("≤ {most} × floor or {over} {unit} over it")
             }
@@ -376,6 +380,7 @@ impl Target {
             }
             Self::AtLeastTimesBare(least)
             | Self::AtLeastTimesBridged(least)
+            | Self::AtLeastTimesFloor(least)
             | Self::AtLeastTimesOther(least) => {
                 (least, estimate.low >= least, estimate.high < least)
             }

@@ -85,6 +85,14 @@ mod tests {
             "sva-f4",
             "mk-4",
             "mk-5",
+            "den-tcp",
+            "den-f3",
+            "redis",
+            "sva-f2",
+            "sva-f3",
+            "osv-mc",
+            "pgbench",
+            "kp-6",
             "container-requests",
         ];
         assert_eq!(with(Floor::Filter), calls);

@@ -238,31 +238,54 @@ fn complete_rounds(runs: Vec<Run>) -> Samples {
                 .insert(place, run.readings);
         }
     }
-    let stayed = who_stayed(&rounds, contenders.len());
-    let mut is_staying = stayed.iter();
-    contenders.retain(|_| is_staying.next() == Some(&true));
-    let count = contenders.len();
-    let mut samples = Samples::new(contenders);
-    for round in rounds.into_values().filter(|_| count > 0) {
-        let readings = round.into_iter().filter(|(place, _)| stayed[*place]);
-        let readings: Vec<_> = readings.map(|(_, readings)| readings).collect();
-        if readings.len() == count {
+    let sat_out = who_sat_out(&rounds);
+    let stayed = who_stayed(&rounds, &sat_out, contenders.len());
+    let places: Vec<usize> = (0..contenders.len()).filter(|one| stayed[*one]).collect();
+    let contenders = places.iter().map(|place| contenders[*place].clone());
+    let mut samples = Samples::new(contenders.collect());
+    for (number, mut round) in rounds.into_iter().filter(|_| !places.is_empty()) {
+        let readings = places.iter().enumerate().map(|(index, place)| {
+            if sat_out.get(place).is_some_and(|from| *from <= number) {
+                samples.sit_out(index);
+                return Some(Vec::new());
+            }
+            round.remove(place)
+        });
+        if let Some(readings) = readings.collect() {
             samples.push_round(readings);
         }
     }
     samples
 }
 
-/// Whoever is missing in a round with another one after it failed and was left out.
-fn who_stayed(rounds: &BTreeMap<usize, Round>, contenders: usize) -> Vec<bool> {
+/// From which round on somebody sat out, who told nothing then.
+fn who_sat_out(rounds: &BTreeMap<usize, Round>) -> HashMap<usize, usize> {
+    let mut sat_out = HashMap::new();
+    for (number, round) in rounds {
+        let silent = round.iter().filter(|(_, readings)| readings.is_empty());
+        for (place, _) in silent {
+            sat_out.entry(*place).or_insert(*number);
+        }
+    }
+    sat_out
+}
+
+/// Whoever is missing in a round with another one after it, and did not sit out by then, failed and was left out.
+fn who_stayed(
+    rounds: &BTreeMap<usize, Round>,
+    sat_out: &HashMap<usize, usize>,
+    contenders: usize,
+) -> Vec<bool> {
     let last = rounds.last_key_value().map_or(0, |(last, _)| *last);
     let mut seen = vec![0; contenders];
-    for round in rounds.range(..last).map(|(_, round)| round) {
-        for place in round.keys() {
+    let until = |place: &usize| sat_out.get(place).map_or(last, |from| last.min(*from));
+    for (number, round) in rounds {
+        for place in round.keys().filter(|place| *number < until(place)) {
             seen[*place] += 1;
         }
     }
-    seen.into_iter().map(|seen| seen == last).collect()
+    let seen = seen.into_iter().enumerate();
+    seen.map(|(place, seen)| seen == until(&place)).collect()
 }
 
 #[cfg(test)]
@@ -310,6 +333,39 @@ mod tests {
         let samples = complete_rounds(runs.to_vec());
         assert_eq!(samples.contenders(), std::slice::from_ref(&bare));
         assert_eq!(samples.series(&bare, "wall"), [1.0, 3.0, 5.0]);
+    }
+
+    #[test]
+    fn whoever_sat_out_keeps_the_rounds_before() {
+        let silent = |round, subject| Run {
+            readings: Vec::new(),
+            ..run(round, false, subject, 0.0)
+        };
+        let runs = [
+            run(0, false, "bubblewrap", 7.0),
+            run(0, false, "bare", 1.0),
+            silent(1, "bubblewrap"),
+            run(1, false, "bare", 3.0),
+            run(2, false, "bare", 5.0),
+            run(3, false, "bare", 7.0),
+        ];
+        let [peer, bare] = [0, 1].map(|index: usize| runs[index].contender.clone());
+        let samples = complete_rounds(runs.to_vec());
+        assert_eq!(samples.series(&bare, "wall"), [1.0, 3.0, 5.0, 7.0]);
+        assert_eq!(samples.series(&peer, "wall"), [7.0]);
+        assert!(samples.sits_out(0) && !samples.sits_out(1));
+        let lost = [
+            runs[1].clone(),
+            runs[2].clone(),
+            runs[3].clone(),
+            runs[4].clone(),
+        ];
+        let samples = complete_rounds(lost.to_vec());
+        assert_eq!(
+            samples.contenders(),
+            std::slice::from_ref(&bare),
+            "a round of the peer's is missing"
+        );
     }
 
     /// A number in a file makes no room for as many rounds.

@@ -22,6 +22,9 @@ pub trait Executor {
     /// Takes one out that has failed, for good, if the others can go on without it.
     fn leave_out(&mut self, contender: usize, why: &anyhow::Error) -> bool;
 
+    /// Is told of one that is run no more; its place is kept.
+    fn sit_out(&mut self, _contender: usize) {}
+
     /// Time since the measuring began.
     fn elapsed(&self) -> Duration;
 }
@@ -38,9 +41,10 @@ pub trait Observer {
     /// Whether to stop now, and keep what was measured.
     fn is_interrupted(&self) -> bool;
 
-    /// Whether these samples leave a target undecided that more of them may decide.
-    fn is_undecided(&self, _samples: &Samples) -> bool {
-        false
+    /// Who has a target that these samples leave undecided and more of them may decide, and whom that is compared
+    /// with: nobody if all are decided.
+    fn undecided(&self, _samples: &Samples) -> Vec<Contender> {
+        Vec::new()
     }
 }
 
@@ -55,7 +59,8 @@ pub struct Schedule {
     pub most_rounds: usize,
     /// No new round after this, where every target is decided; two rounds there are always.
     pub budget: Duration,
-    /// No new round after this in any case.
+    /// No new round after this in any case. Past the budget those alone take turns who have an undecided target, and
+    /// whom they are compared with.
     pub patience: Duration,
     /// Narrow enough: the width of the intervals, as a part of the ratio.
     pub relative_width: f64,
@@ -95,7 +100,12 @@ pub fn measure(
         }
     }
     let mut looks = Looks::new(schedule);
-    while looks.goes_on(executor.elapsed(), &samples, schedule, observer) {
+    loop {
+        match looks.next(executor.elapsed(), &samples, schedule, observer) {
+            Next::Nobody => break,
+            Next::Everybody => {}
+            Next::Only(these) => have_others_sit_out(&these, executor, &mut samples, observer)?,
+        }
         let number = samples.rounds();
         let Some(round) = next_round(executor, &mut samples, (number, false), observer)? else {
             break;
@@ -109,10 +119,44 @@ pub fn measure(
     Ok(samples)
 }
 
+/// Who takes part in the next round, of those who have not sat out already.
+enum Next {
+    Everybody,
+    Only(Vec<Contender>),
+    /// It is over.
+    Nobody,
+}
+
+/// Has those take part no more whom no undecided target is about. A run that told nothing says so to whoever reads
+/// the samples.
+fn have_others_sit_out(
+    these: &[Contender],
+    executor: &mut dyn Executor,
+    samples: &mut Samples,
+    observer: &mut dyn Observer,
+) -> anyhow::Result<()> {
+    for (index, contender) in executor.contenders().into_iter().enumerate() {
+        if samples.sits_out(index) || these.contains(&contender) {
+            continue;
+        }
+        executor.sit_out(index);
+        samples.sit_out(index);
+        observer.record(&Run {
+            round: samples.rounds(),
+            turn: 0,
+            warm_up: false,
+            contender,
+            at_us: executor.elapsed().as_micros() as u64,
+            readings: Vec::new(),
+        })?;
+    }
+    Ok(())
+}
+
 /// When to look at the figures.
 struct Looks {
     /// After so many rounds: figures take a while to compute, and must have had a chance to change.
-    next: usize,
+    after: usize,
     /// There was a look since the budget was used up.
     is_over_budget: bool,
 }
@@ -120,33 +164,39 @@ struct Looks {
 impl Looks {
     fn new(schedule: &Schedule) -> Self {
         Self {
-            next: schedule.least_rounds.max(FEWEST_ROUNDS),
+            after: schedule.least_rounds.max(FEWEST_ROUNDS),
             is_over_budget: false,
         }
     }
 
     /// Until every target is decided and the intervals are narrow, or the time is up.
-    fn goes_on(
+    fn next(
         &mut self,
         elapsed: Duration,
         samples: &Samples,
         schedule: &Schedule,
         observer: &dyn Observer,
-    ) -> bool {
+    ) -> Next {
         let rounds = samples.rounds();
         if rounds < FEWEST_ROUNDS {
-            return true;
+            return Next::Everybody;
         }
         if rounds >= schedule.most_rounds || elapsed >= schedule.patience.max(schedule.budget) {
-            return false;
+            return Next::Nobody;
         }
         let is_over_budget = elapsed >= schedule.budget;
-        if rounds < self.next && is_over_budget == self.is_over_budget {
-            return true;
+        if rounds < self.after && is_over_budget == self.is_over_budget {
+            return Next::Everybody;
         }
-        self.next = self.next.max(rounds + rounds.div_ceil(4));
+        self.after = self.after.max(rounds + rounds.div_ceil(4));
         self.is_over_budget = is_over_budget;
-        observer.is_undecided(samples) || (!is_over_budget && !is_certain(samples, schedule))
+        let undecided = observer.undecided(samples);
+        match (undecided.is_empty(), is_over_budget) {
+            (false, true) => Next::Only(undecided),
+            (false, false) => Next::Everybody,
+            (true, false) if !is_certain(samples, schedule) => Next::Everybody,
+            (true, _) => Next::Nobody,
+        }
     }
 }
 
@@ -158,7 +208,7 @@ fn next_round(
     observer: &mut dyn Observer,
 ) -> anyhow::Result<Option<Vec<Vec<Reading>>>> {
     loop {
-        match run_round(executor, round, observer)? {
+        match run_round(executor, samples, round, observer)? {
             Round::Complete(readings) => return Ok(Some(readings)),
             Round::Interrupted => return Ok(None),
             Round::Failed(contender, why) if executor.leave_out(contender, &why) => {
@@ -180,15 +230,17 @@ enum Round {
 
 fn run_round(
     executor: &mut dyn Executor,
+    samples: &Samples,
     (round, warm_up): (usize, bool),
     observer: &mut dyn Observer,
 ) -> anyhow::Result<Round> {
     let contenders = executor.contenders();
+    let taking_part = (0..contenders.len()).filter(|index| !samples.sits_out(*index));
+    let taking_part: Vec<usize> = taking_part.collect();
     let mut readings = vec![Vec::new(); contenders.len()];
-    for (turn, index) in order_of_round(round, contenders.len())
-        .into_iter()
-        .enumerate()
-    {
+    let order = order_of_round(round, taking_part.len());
+    for (turn, place) in order.into_iter().enumerate() {
+        let index = taking_part[place];
         let outcome = executor.run_once(index);
         // Ctrl-C reaches the contender too: how it ended then tells nothing about it.
         if observer.is_interrupted() {

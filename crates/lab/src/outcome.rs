@@ -9,7 +9,11 @@ use crate::{
     table::{MOST_COLUMNS, Table},
 };
 use serde::{Deserialize, Serialize};
-use std::{fmt, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+};
 
 /// A row's result. Its `Display` is for people, its `Serialize` for programs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -24,6 +28,10 @@ pub struct Outcome {
     pub failed: Option<String>,
     /// How many rounds were counted.
     pub rounds: usize,
+    /// Who took part in the first of them alone, by how many: past the row's time those go on alone whose targets are
+    /// undecided.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sat_out: BTreeMap<usize, BTreeSet<String>>,
     /// How long the measuring took, in s.
     pub took_s: f64,
     /// The processor that everything was kept on, where the row does that.
@@ -116,11 +124,17 @@ impl Outcome {
             .unwrap_or("?");
         let tools = machine.tools.values();
         let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
+        let sat_out = self.sat_out.iter().map(|(rounds, subjects)| {
+            let subjects: Vec<_> = subjects.iter().map(String::as_str).collect();
+            let text = format!("in the first {rounds} alone: {}", subjects.join(", "));
+            format!("{}\n", wrapped_to(columns, "", &text))
+        });
         format!(
-            "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
+            "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}{}",
             self.rounds,
             self.took_s,
             machine.processors,
+            sat_out.collect::<String>(),
             wrapped_to(columns, "", &tools.join(" · "))
         )
     }
@@ -250,6 +264,22 @@ mod tests {
         let text = serde_json::to_string(&figure).unwrap();
         let read: Figure = serde_json::from_str(&text).unwrap();
         assert!(read.ratio.is_some_and(|ratio| ratio.value.is_nan()));
+    }
+
+    #[test]
+    fn who_took_part_in_fewer_rounds_is_told() {
+        let outcome = Outcome {
+            row: "start".into(),
+            rounds: 447,
+            sat_out: BTreeMap::from([(71, ["runc", "bubblewrap"].map(str::to_owned).into())]),
+            ..Outcome::default()
+        };
+        let text = outcome.to_string();
+        let told = "\nin the first 71 alone: bubblewrap, runc\n";
+        assert!(
+            text.contains("\n447 rounds") && text.contains(told),
+            "{text}"
+        );
     }
 
     #[test]

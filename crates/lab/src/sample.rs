@@ -2,6 +2,7 @@
 
 use crate::statistics::median;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One line of a comparison: a workload, and what it runs in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -121,7 +122,7 @@ pub struct Run {
     pub contender: Contender,
     /// When it was over, in µs after the measuring began.
     pub at_us: u64,
-    /// What it told.
+    /// What it told; nothing where it sits out from this round on.
     pub readings: Vec<Reading>,
 }
 
@@ -129,7 +130,9 @@ pub struct Run {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     contenders: Vec<Contender>,
-    /// By round, then by contender in the order of `contenders`.
+    /// Who takes part in no more rounds, by contender.
+    sit_out: Vec<bool>,
+    /// By round, then by contender in the order of `contenders`; of those who sit out there is nothing.
     rounds: Vec<Vec<Vec<Reading>>>,
 }
 
@@ -137,31 +140,59 @@ impl Samples {
     /// No rounds yet.
     pub fn new(contenders: Vec<Contender>) -> Self {
         Self {
+            sit_out: vec![false; contenders.len()],
             contenders,
             rounds: Vec::new(),
         }
     }
 
-    /// Adds a round: the readings of each contender, in the order of the contenders.
+    /// Adds a round: the readings of each contender, in the order of the contenders. Of those who sit out none count.
     ///
     /// # Panics
     ///
     /// When a contender is missing.
-    pub fn push_round(&mut self, round: Vec<Vec<Reading>>) {
+    pub fn push_round(&mut self, mut round: Vec<Vec<Reading>>) {
         assert_eq!(
             round.len(),
             self.contenders.len(),
             "a round has a run of each contender"
         );
+        for (readings, sits_out) in round.iter_mut().zip(&self.sit_out) {
+            if *sits_out {
+                readings.clear();
+            }
+        }
         self.rounds.push(round);
     }
 
     /// Forgets a contender, by its place among them.
     pub(crate) fn leave_out(&mut self, contender: usize) {
         self.contenders.remove(contender);
+        self.sit_out.remove(contender);
         for round in &mut self.rounds {
             round.remove(contender);
         }
+    }
+
+    /// Counts no more rounds of a contender, by its place among them: what it told so far stays.
+    pub(crate) fn sit_out(&mut self, contender: usize) {
+        self.sit_out[contender] = true;
+    }
+
+    /// Whether a contender, by its place among them, takes part in no more rounds.
+    pub(crate) fn sits_out(&self, contender: usize) -> bool {
+        self.sit_out[contender]
+    }
+
+    /// Those who do, by how many rounds they took part in.
+    pub(crate) fn who_sat_out(&self) -> BTreeMap<usize, BTreeSet<String>> {
+        let mut sat_out: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        let contenders = self.contenders.iter().zip(&self.sit_out);
+        for (contender, _) in contenders.filter(|(_, sits_out)| **sits_out) {
+            let subjects = sat_out.entry(self.runs(contender).count()).or_default();
+            subjects.insert(contender.subject.clone());
+        }
+        sat_out
     }
 
     /// Who was measured.
@@ -178,7 +209,8 @@ impl Samples {
     pub fn runs(&self, contender: &Contender) -> impl Iterator<Item = &[Reading]> {
         let index = self.contenders.iter().position(|known| known == contender);
         let rounds = self.rounds.iter();
-        rounds.filter_map(move |round| Some(round[index?].as_slice()))
+        let runs = rounds.filter_map(move |round| Some(round[index?].as_slice()));
+        runs.filter(|readings| !readings.is_empty())
     }
 
     /// A measure of a contender, round by round; empty if it has no such measure. Of a run that
@@ -262,6 +294,19 @@ mod tests {
         assert_eq!(samples.series(&ours, "stat"), [4.0, 6.0]);
         assert_eq!(samples.series(&ours, "poll"), [0.0; 0]);
         assert_eq!(samples.measures(&bare), ["stat", "poll"]);
+    }
+
+    #[test]
+    fn whoever_sits_out_keeps_what_was_told() {
+        let (mut samples, [bare, peer]) = Samples::of_two("bubblewrap", &[1.0; 2], &[3.0; 2]);
+        samples.sit_out(1);
+        let told = |value_us| vec![Reading::one_us("wall", value_us)];
+        samples.push_round(vec![told(2.0), told(9.0)]);
+        assert_eq!(samples.series(&bare, "wall"), [1.0, 1.0, 2.0]);
+        assert_eq!(samples.series(&peer, "wall"), [3.0, 3.0]);
+        assert_eq!([&bare, &peer].map(|one| samples.runs(one).count()), [3, 2]);
+        samples.leave_out(0);
+        assert!(samples.sits_out(0), "it is the peer's place now");
     }
 
     #[test]

@@ -82,57 +82,66 @@ pub fn estimate_median(values: &[f64]) -> Estimate {
     bootstrap(values.len(), |rounds| median_of(values, rounds))
 }
 
-/// The ratio of two medians whose values were taken round by round.
+/// The median, over rounds, of the ratio of a round's two values.
+///
+/// Not the ratio of the two medians: a round is a pair, and what was slow about it was slow for both, mostly. Where rounds
+/// have nothing in common the two are as good as each other; where the machine is now faster and now slower, each median
+/// lies somewhere between speeds of its own, and their ratio is several times as uncertain.
 pub fn estimate_ratio(ours: &[f64], theirs: &[f64]) -> Estimate {
-    bootstrap(ours.len().min(theirs.len()), |rounds| {
-        median_of(ours, rounds) / median_of(theirs, rounds)
-    })
+    estimate_median(&ratios_by_round(ours, theirs))
 }
 
-/// The difference of two medians whose values were taken round by round.
+/// The median, over rounds, of how much more ours is than theirs.
 pub fn estimate_difference(ours: &[f64], theirs: &[f64]) -> Estimate {
-    bootstrap(ours.len().min(theirs.len()), |rounds| {
-        median_of(ours, rounds) - median_of(theirs, rounds)
-    })
+    estimate_median(&by_round([ours, theirs], |[ours, theirs]| ours - theirs))
 }
 
 /// What somebody's runs take more than others', as a part of the others' whole: each is a whole and
 /// what of it does not count.
 pub fn estimate_added_part(ours: [&[f64]; 2], theirs: [&[f64]; 2]) -> Estimate {
-    let rounds = ours.iter().chain(&theirs).map(|values| values.len()).min();
-    bootstrap(rounds.unwrap_or(0), |rounds| {
-        let of =
-            |[whole, left_out]: [&[f64]; 2]| median_of(whole, rounds) - median_of(left_out, rounds);
-        (of(ours) - of(theirs)) / median_of(theirs[0], rounds)
-    })
+    let all = [ours[0], ours[1], theirs[0], theirs[1]];
+    estimate_median(&by_round(all, |[ours, ours_out, theirs, theirs_out]| {
+        ((ours - ours_out) - (theirs - theirs_out)) / theirs
+    }))
 }
 
 /// The geometric mean of several such ratios over the same rounds.
 pub fn estimate_mean_ratio(pairs: &[(Vec<f64>, Vec<f64>)]) -> Estimate {
-    let rounds = pairs
+    let pairs = pairs
         .iter()
-        .map(|(ours, theirs)| ours.len().min(theirs.len()))
-        .min()
-        .unwrap_or(0);
+        .map(|(ours, theirs)| ratios_by_round(ours, theirs));
+    let pairs: Vec<_> = pairs.collect();
+    let rounds = pairs.iter().map(Vec::len).min().unwrap_or(0);
     bootstrap(rounds, |rounds| {
-        let logs = pairs
-            .iter()
-            .map(|(ours, theirs)| (median_of(ours, rounds) / median_of(theirs, rounds)).ln());
+        let logs = pairs.iter().map(|ratios| median_of(ratios, rounds).ln());
         (logs.sum::<f64>() / pairs.len() as f64).exp()
     })
 }
 
-/// How a ratio of two medians changed from one lot of rounds to another, as the second to the first. The
+/// How such a ratio changed from one lot of rounds to another, as the second to the first. The
 /// lots are independent: their rounds are drawn apart.
 pub fn estimate_change(before: (&[f64], &[f64]), after: (&[f64], &[f64])) -> Estimate {
-    let rounds = |(ours, theirs): (&[f64], &[f64])| ours.len().min(theirs.len());
-    let lots = [rounds(before), rounds(after)];
-    let ratio = |(ours, theirs): (&[f64], &[f64]), rounds: &[usize]| {
-        median_of(ours, rounds) / median_of(theirs, rounds)
-    };
-    bootstrap_lots(lots, |[first, second]| {
-        ratio(after, second) / ratio(before, first)
+    let [before, after] = [before, after].map(|(ours, theirs)| ratios_by_round(ours, theirs));
+    bootstrap_lots([before.len(), after.len()], |[first, second]| {
+        median_of(&after, second) / median_of(&before, first)
     })
+}
+
+/// The ratio of each round's two values.
+pub fn ratios_by_round(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
+    by_round([ours, theirs], |[ours, theirs]| ours / theirs)
+}
+
+/// What becomes of each round's values, for the rounds that all series have.
+fn by_round<const SERIES: usize>(
+    series: [&[f64]; SERIES],
+    value: impl Fn([f64; SERIES]) -> f64,
+) -> Vec<f64> {
+    let rounds = series.iter().map(|series| series.len()).min();
+    let rounds = 0..rounds.unwrap_or(0);
+    rounds
+        .map(|round| value(series.map(|series| series[round])))
+        .collect()
 }
 
 /// Percentile bootstrap over rounds. A round is drawn whole: what its contenders have in common (a
@@ -285,7 +294,7 @@ mod tests {
     fn a_change_divides_what_the_lots_divide() {
         let exact = estimate_change((&[6.0; 4], &[4.0; 4]), (&[9.0; 7], &[3.0; 7]));
         assert_eq!((exact.value, exact.low, exact.high), (2.0, 2.0, 2.0));
-        // Of two values each, drawn apart: the medians 1, 5 and 9 to the medians 1, 5 and 9.
+        // Of two ratios each, drawn apart: the medians 1, 5 and 9 to the medians 1, 5 and 9.
         let ones = [1.0, 1.0];
         let apart = estimate_change((&[1.0, 9.0], &ones), (&[1.0, 9.0], &ones));
         assert_eq!((apart.value, apart.low, apart.high), (1.0, 1.0 / 9.0, 9.0));
@@ -304,6 +313,46 @@ mod tests {
             "{ratio:?}"
         );
         assert!(estimate_median(&ours).relative_width() > 0.1);
+    }
+
+    /// On a machine that is half as fast now and then, which changes within one round of five, with a little noise in each.
+    #[test]
+    fn a_machine_of_two_speeds_does_not_widen_the_ratio() {
+        let mut random = SplitMix64(3);
+        let mut uniform = || random.next() as f64 / u64::MAX as f64;
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..60 {
+            let speed = if uniform() < 0.5 { 1.0 } else { 2.0 };
+            let changed = if uniform() < 0.2 { 3.0 - speed } else { speed };
+            ours.push(1.02 * speed * (0.98 + 0.04 * uniform()));
+            theirs.push(changed * (0.98 + 0.04 * uniform()));
+        }
+        let ratio = estimate_ratio(&ours, &theirs);
+        assert!(ratio.low <= 1.02 && 1.02 <= ratio.high, "{ratio:?}");
+        assert!(ratio.relative_width() < 0.03, "{ratio:?}");
+        let quotient = |rounds: &[usize]| median_of(&ours, rounds) / median_of(&theirs, rounds);
+        let of_medians = bootstrap(ours.len(), quotient);
+        assert!(of_medians.relative_width() > 0.5, "{of_medians:?}");
+    }
+
+    /// The same distribution in both: half of the ratios lie on each side of 1, whatever its shape.
+    #[test]
+    fn of_equals_the_interval_holds_one_about_as_often_as_it_says() {
+        let mut random = SplitMix64(2);
+        let mut skewed = || 100.0 + 10.0 / (0.01 + random.next() as f64 / u64::MAX as f64);
+        let hits = (0..200).filter(|_| {
+            let [ours, theirs] = [0, 1].map(|_| (0..41).map(|_| skewed()).collect::<Vec<_>>());
+            let ratio = estimate_ratio(&ours, &theirs);
+            ratio.low <= 1.0 && 1.0 <= ratio.high
+        });
+        let hits = hits.count();
+        assert!((180..=199).contains(&hits), "{hits} of 200");
+    }
+
+    #[test]
+    fn rounds_that_one_did_not_take_part_in_are_in_no_ratio() {
+        let ratio = estimate_ratio(&[2.0, 4.0, 900.0], &[1.0, 2.0]);
+        assert_eq!((ratio.value, ratio.low, ratio.high), (2.0, 2.0, 2.0));
     }
 
     #[test]

@@ -22,6 +22,11 @@ pub trait Trial {
     ///
     /// When it failed: its figures would mean nothing.
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>>;
+
+    /// Whether it ends in time by itself, whoever it runs.
+    fn is_bounded(&self) -> bool {
+        false
+    }
 }
 
 /// How long runs of others may take.
@@ -38,25 +43,35 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            least: Duration::from_secs(10),
-            unknown: Duration::from_secs(60),
+            least: LEAST,
+            unknown: UNKNOWN,
             bare: HashMap::new(),
         }
     }
 }
 
-impl Limits {
-    /// So many times as long as with no wall: the slowest peers take 30 times as long for a call, and none so long for
-    /// a run of seconds.
-    const TIMES_BARE: u32 = 5;
+/// Of [`Limits::least`].
+const LEAST: Duration = Duration::from_secs(10);
+/// Of [`Limits::unknown`].
+const UNKNOWN: Duration = Duration::from_secs(60);
+/// So many times as long as with no wall: the slowest peers take 30 times as long for a call, and none so long for
+/// a run of seconds.
+const TIMES_BARE: u32 = 5;
 
+/// How long somebody else's may take of what took so long with no wall, at most.
+pub(crate) fn longest_beside(bare: Option<Duration>) -> Duration {
+    bare.map_or(UNKNOWN, |bare| LEAST.max(bare * TIMES_BARE))
+}
+
+impl Limits {
     /// Runs a contender, within what it may take where it is somebody else's.
     pub(crate) fn run(
         &mut self,
         contender: &Contender,
         trial: &mut dyn Trial,
     ) -> anyhow::Result<Vec<Reading>> {
-        let limit = is_of_others(&contender.subject).then(|| self.of(&contender.workload));
+        let has_limit = is_of_others(&contender.subject) && !trial.is_bounded();
+        let limit = has_limit.then(|| self.of(&contender.workload));
         let began = Instant::now();
         let readings = within(limit, || trial.run_once())?;
         if contender.subject == BARE {
@@ -78,9 +93,7 @@ impl Limits {
 
     fn of(&self, workload: &str) -> Duration {
         let bare = self.bare.get(workload);
-        bare.map_or(self.unknown, |bare| {
-            self.least.max(*bare * Self::TIMES_BARE)
-        })
+        bare.map_or(self.unknown, |bare| self.least.max(*bare * TIMES_BARE))
     }
 }
 
@@ -148,8 +161,22 @@ impl Executor for Trials {
         true
     }
 
+    /// What it holds goes: others that are asked together with it are asked without.
+    fn sit_out(&mut self, contender: usize) {
+        self.trials[contender].1 = Box::new(SittingOut);
+    }
+
     fn elapsed(&self) -> Duration {
         self.began.elapsed()
+    }
+}
+
+/// In the place of one that is run no more.
+struct SittingOut;
+
+impl Trial for SittingOut {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        Ok(Vec::new())
     }
 }
 
@@ -158,7 +185,7 @@ const OTHER_SERVERS: [&str; 2] = ["nginx", "wasmtime serve"];
 
 /// Whether a subject is another tool, with flags and faults of its own, or the floor, which may ask for what a machine
 /// does not give.
-fn is_of_others(subject: &str) -> bool {
+pub(crate) fn is_of_others(subject: &str) -> bool {
     let is_floor = subject.starts_with(FLOOR);
     is_floor || peer(subject).is_some() || OTHER_SERVERS.iter().any(|one| subject.starts_with(one))
 }

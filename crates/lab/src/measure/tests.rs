@@ -76,8 +76,10 @@ impl Observer for Notebook {
             .is_some_and(|runs| self.runs.len() >= runs)
     }
 
-    fn is_undecided(&self, samples: &Samples) -> bool {
-        samples.rounds() < self.decided_by
+    fn undecided(&self, samples: &Samples) -> Vec<Contender> {
+        let is_decided = samples.rounds() >= self.decided_by;
+        let these = [contender(0), contender(1)];
+        these.into_iter().filter(|_| !is_decided).collect()
     }
 }
 
@@ -198,6 +200,31 @@ fn an_undecided_target_goes_on_while_there_is_patience() {
     assert_eq!(rounds(30, 15, 1000), 30, "the budget is 5 rounds");
     assert_eq!(rounds(0, 15, 1000), 4);
     assert_eq!(rounds(90, 15, 60), 19, "patience has an end");
+}
+
+#[test]
+fn past_the_budget_those_take_turns_whose_target_is_undecided() {
+    let mut notebook = Notebook {
+        decided_by: 9,
+        ..Notebook::default()
+    };
+    let schedule = Schedule {
+        budget: Duration::from_micros(30),
+        patience: Duration::from_secs(1),
+        ..schedule()
+    };
+    let mut mock = Mock::new(&[&[1.0], &[2.0], &[3.0, 3.0, 3.0, 3.0, 3.0, 3.0, f64::NAN]]);
+    let samples = measure(&mut mock, &schedule, &mut notebook).unwrap();
+    let told = [0, 1, 2].map(|one| samples.series(&contender(one), "wall").len());
+    assert_eq!(
+        told,
+        [9, 9, 4],
+        "a round takes 6 µs, and the first is the warm-up"
+    );
+    let silent = notebook.runs.iter().filter(|run| run.readings.is_empty());
+    let silent: Vec<_> = silent.map(|run| (run.round, &run.contender)).collect();
+    assert_eq!(silent, [(4, &contender(2))]);
+    assert_eq!(mock.ran[15..], [0, 1, 1, 0, 1, 0, 0, 1, 0, 1]);
 }
 
 #[test]

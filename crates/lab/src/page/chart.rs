@@ -11,6 +11,7 @@ use crate::{
     notation::four_figures,
     rows::{Axis, BARE, Published, Style},
     sample::{Contender, Samples},
+    statistics::ratios_by_round,
 };
 
 use absolute::{absolute, shown_unit};
@@ -275,11 +276,10 @@ fn ratio_lane(samples: &Samples, everybody: &[Series], figure: &Figure) -> Optio
     let bare = Contender::new(&figure.contender.workload, BARE);
     let bare = samples.series(&bare, &figure.measure);
     let ours = samples.series(&figure.contender, &figure.measure);
-    let rounds = ours.iter().zip(&bare).map(|(ours, bare)| ours / bare);
     let (low, high) = (four_figures(ratio.low), four_figures(ratio.high));
     let value = four_figures(ratio.value);
     Some(Lane {
-        dots: some_of(rounds.collect()),
+        dots: some_of(ratios_by_round(&ours, &bare)),
         span: (ratio.low, ratio.high),
         middle: ratio.value,
         hover: format!(

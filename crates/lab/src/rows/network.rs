@@ -1,17 +1,19 @@
 //! Rows with two ends: a server and its clients, one end behind the wall and the other with none.
 //!
-//! A run starts the server, waits until it answers, has the clients ask it one after the other, and ends
-//! it. Nothing of the start is in a figure: the clients measure.
+//! A run starts the servers of all contenders, waits until they answer, has the clients ask them in turn, a few times,
+//! and ends them. Nothing of the start is in a figure: the clients measure.
 
 mod bulk;
 mod ends;
+mod meeting;
 mod shell;
 mod stores;
 mod streams;
 mod web;
 
 pub(super) use bulk::BULK;
-pub(super) use ends::{Ends, TwoEnds};
+pub(super) use ends::Ends;
+pub(super) use meeting::Meeting;
 pub(super) use shell::COPY;
 pub(super) use stores::{MEMCACHED, POSTGRES, REDIS};
 pub(super) use streams::{BLOCKS, BROKER, PACKETS};
@@ -29,5 +31,6 @@ const READING: Wall = Wall {
 /// The same, and a folder to write to.
 const WRITING: Wall = Wall {
     policy: policies::writing,
+    floor: policies::floor_of_writing,
     ..READING
 };

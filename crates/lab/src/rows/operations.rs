@@ -12,7 +12,7 @@ pub(super) use trial::{parse_line, parse_lines, parse_output};
 
 use super::{
     BARE, Extent, Method, OTHER_PEERS, Prepared, TO_BE_SET, Tools, WASM, engines_among,
-    network::{Ends, TwoEnds},
+    network::{Ends, Meeting},
     peers_among,
     policies::FloorWords,
     serve::Asking,
@@ -108,6 +108,8 @@ pub(super) enum Allowance {
     Calls(u32),
     /// So many times as much.
     Times(f64),
+    /// The same part of a rate.
+    Rate,
 }
 
 impl Allowance {
@@ -115,11 +117,14 @@ impl Allowance {
     const TIMES: f64 = 1.02;
     /// The little.
     const OVER_NS: f64 = 5.0;
+    /// What takes the part longer is done this much as often.
+    const LEAST_OF_RATE: f64 = 0.98;
 
     /// As a target of figures in this unit.
     fn target(self, unit: Unit) -> Target {
         match self {
             Self::Times(times) => Target::AtMostTimesFloor(times),
+            Self::Rate => Target::AtLeastTimesFloor(Self::LEAST_OF_RATE),
             Self::Calls(calls) => {
                 let over_ns = Self::OVER_NS * f64::from(calls);
                 let over = match unit {
@@ -189,7 +194,7 @@ pub(super) const fn rate(
         key,
         title,
         target: Target::AtLeastTimesBare(least),
-        beside_floor: Allowance::Calls(1),
+        beside_floor: Allowance::Rate,
         published,
     }
 }
@@ -344,10 +349,8 @@ impl Operations {
         workloads: Workloads,
         ends: &Ends,
     ) -> anyhow::Result<Prepared> {
-        let trial = |subject: &dyn Subject, policy: &Policy| {
-            let operations = self.operations.iter().map(|one| one.key).collect();
-            TwoEnds::new(ends, subject, policy, operations)
-        };
+        let meeting = Meeting::new(ends, self.keys());
+        let trial = |subject: &dyn Subject, policy: &Policy| meeting.join(subject, policy);
         self.prepare_all(tools, workloads, ends, trial)
     }
 

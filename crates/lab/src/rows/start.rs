@@ -565,6 +565,7 @@ pub(super) fn target_cell(target: Target) -> String {
         | Target::AtMostTimesFloorOrOver(times, _) => format!("≤ {times} ×"),
         Target::AtLeastTimesBare(times)
         | Target::AtLeastTimesBridged(times)
+        | Target::AtLeastTimesFloor(times)
         | Target::AtLeastTimesOther(times) => format!("≥ {times} ×"),
     }
 }

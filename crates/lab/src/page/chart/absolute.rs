@@ -138,6 +138,7 @@ fn absolute_group(
         | Target::AtMostTimesWasmtime(_)
         | Target::AtLeastTimesBridged(_)
         | Target::AtMostTimesFloor(_)
+        | Target::AtLeastTimesFloor(_)
         | Target::AtMostTimesFloorOrOver(..) => None,
     });
     let series = by_kind(series_of(everybody, figure)?);

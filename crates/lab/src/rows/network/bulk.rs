@@ -30,7 +30,7 @@ pub(in crate::rows) static BULK: Operations = Operations {
         rate("out", "out of the server", 0.99, "−6.3 %"),
     ],
     unit: Unit::MegabytesPerSecond,
-    floor: Floor::Bare,
+    floor: Floor::Filter,
     mean: None,
     least_times_bridged: None,
     original: Some("Denali"),
@@ -58,8 +58,8 @@ fn lay_out(_workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
         }
     };
     let bytes = match extent {
-        Extent::Full => "2G",
-        Extent::Quick => "512M",
+        Extent::Full => "512M",
+        Extent::Quick => "128M",
         Extent::Tiny => "16M",
     };
     Ok(Ends {
@@ -73,6 +73,7 @@ fn lay_out(_workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
             client(program.clone(), "in", &["-n", bytes]),
             client(program, "out", &["-n", bytes, "-R"]),
         ],
+        turns: 4,
     })
 }
 
@@ -92,6 +93,7 @@ fn client(program: OsString, key: &'static str, flags: &[&'static str]) -> Clien
         read: Rc::new(move |said| Ok(vec![received(said, key)?])),
         most_repeats: 200,
         may_hang: false,
+        is_asked_once: false,
     }
 }
 

@@ -1,13 +1,12 @@
 //! Both ends of a workload, and a run of them.
 
 use crate::{
-    Trial,
     network::{Bridge, Endpoint, Network, Port, Transport},
     pin::{Apart, Pin},
     program::{Program, ending_with_the_lab},
     rows::serve::Site,
     sample::Reading,
-    server::{Answer, Readiness, Server},
+    server::{Answer, Readiness, Running, Server},
     subjects::{LeavesRoot, NOBODY, Subject},
     workloads::Workloads,
 };
@@ -37,6 +36,8 @@ pub(in crate::rows) struct Ends {
     pub(super) hello: Hello,
     /// One after the other.
     pub(super) clients: Vec<Client>,
+    /// How often each of them asks in a run, in turn with those of other contenders.
+    pub(super) turns: usize,
 }
 
 /// A command, as soon as it is known where the ends meet.
@@ -70,6 +71,8 @@ pub(super) struct Client {
     /// Whether it may be ended and started once more where it does not end: one that spins in a loop of its own
     /// says nothing of the server.
     pub(super) may_hang: bool,
+    /// It prepares the server for the others, and is asked once after each start.
+    pub(super) is_asked_once: bool,
 }
 
 /// Where the ends of one contender meet.
@@ -223,7 +226,7 @@ pub(super) fn add_own_folder(workloads: &Workloads) -> anyhow::Result<()> {
 }
 
 /// Both ends of one contender.
-pub(in crate::rows) struct TwoEnds {
+pub(super) struct TwoEnds {
     server: Server,
     clients: Vec<Asking>,
     inside: Side,
@@ -235,7 +238,7 @@ pub(in crate::rows) struct TwoEnds {
 }
 
 impl TwoEnds {
-    pub(in crate::rows) fn new(
+    pub(super) fn new(
         ends: &Ends,
         subject: &dyn Subject,
         policy: &Policy,
@@ -260,6 +263,7 @@ impl TwoEnds {
                 read: Rc::clone(&client.read),
                 most_repeats: client.most_repeats,
                 may_hang: client.may_hang,
+                is_asked_once: client.is_asked_once,
             })
         });
         Ok(Self {
@@ -282,23 +286,36 @@ impl TwoEnds {
         let pin = self.apart.map(|apart| Pin::to(&processors(apart)));
         pin.transpose()
     }
-}
 
-impl Trial for TwoEnds {
-    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
-        let pin = self.pin(Side::Server)?;
-        let mut server = self.server.start()?;
-        drop(pin);
+    /// Starts the server and waits until it answers.
+    pub(super) fn start(&mut self) -> anyhow::Result<Running> {
+        let _pin = self.pin(Side::Server)?;
+        self.server.start()
+    }
+
+    pub(super) fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Has a client ask the server, unless it has done so already and does no more.
+    pub(super) fn ask(
+        &mut self,
+        client: usize,
+        server: &mut Running,
+        is_first: bool,
+        limit: Option<Duration>,
+    ) -> anyhow::Result<Vec<Reading>> {
         let _pin = self.pin(Side::Client)?;
-        let mut readings = Vec::new();
-        for client in &mut self.clients {
-            let asked = client.ask();
-            readings
-                .extend(asked.with_context(|| {
-                    format!("the client (the server: {})", server.last_words())
-                })?);
+        let client = &mut self.clients[client];
+        if client.is_asked_once && !is_first {
+            return Ok(Vec::new());
         }
-        drop(server);
+        let asked = client.ask(limit);
+        asked.with_context(|| format!("the client (the server: {})", server.last_words()))
+    }
+
+    /// What a run told, if that is all that it must.
+    pub(super) fn whole(&self, readings: Vec<Reading>) -> anyhow::Result<Vec<Reading>> {
         let is_there = |key| readings.iter().any(|one: &Reading| one.measure == key);
         let missing = self.measures.iter().find(|key| !is_there(**key));
         ensure!(missing.is_none(), "the client left out {missing:?}");
@@ -312,28 +329,30 @@ struct Asking {
     read: Read,
     most_repeats: usize,
     may_hang: bool,
+    is_asked_once: bool,
 }
 
 impl Asking {
-    fn ask(&mut self) -> anyhow::Result<Vec<Reading>> {
-        let mut asked = self.ask_once();
+    fn ask(&mut self, limit: Option<Duration>) -> anyhow::Result<Vec<Reading>> {
+        let mut asked = self.ask_once(limit);
         for _ in 0..self.most_repeats {
             if !asked.as_ref().is_err_and(may_be_repeated) {
                 break;
             }
-            asked = self.ask_once();
+            asked = self.ask_once(limit);
         }
         asked
     }
 
-    fn ask_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+    fn ask_once(&mut self, limit: Option<Duration>) -> anyhow::Result<Vec<Reading>> {
         let patience = match self.may_hang {
             true => SHORT_PATIENCE,
             false => PATIENCE,
         };
-        let mut said = self.program.run_for_output_within(patience);
+        let within = |time: Duration| limit.map_or(time, |limit| time.min(limit));
+        let mut said = self.program.run_for_output_within(within(patience));
         if self.may_hang && said.as_ref().is_err_and(has_hung) {
-            said = self.program.run_for_output_within(PATIENCE);
+            said = self.program.run_for_output_within(within(PATIENCE));
         }
         (self.read)(&said?)
     }

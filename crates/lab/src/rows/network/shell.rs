@@ -38,7 +38,7 @@ pub(in crate::rows) static COPY: Operations = Operations {
     walls: &[WRITING],
     operations: &[rate("file", "one file", 0.99, "~0")],
     unit: Unit::MegabytesPerSecond,
-    floor: Floor::Bare,
+    floor: Floor::Filter,
     mean: None,
     least_times_bridged: None,
     original: Some("SVA-OS"),
@@ -49,7 +49,7 @@ pub(in crate::rows) static COPY: Operations = Operations {
 fn lay_out(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
     add_own_folder(workloads)?;
     let bytes = match extent {
-        Extent::Full => 512 << 20,
+        Extent::Full => 256 << 20,
         Extent::Quick => 64 << 20,
         Extent::Tiny => 1 << 20,
     };
@@ -69,6 +69,7 @@ fn lay_out(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
         server: sshd(workloads.folder().to_owned(), host_key)?,
         hello: Hello::Answers(b"", b"SSH-2.0"),
         clients: vec![scp(workloads.folder(), file, bytes)?],
+        turns: 3,
     })
 }
 
@@ -153,6 +154,7 @@ fn scp(folder: &Path, file: PathBuf, bytes: usize) -> anyhow::Result<Client> {
         read: Rc::new(read),
         most_repeats: 0,
         may_hang: false,
+        is_asked_once: false,
     })
 }
 

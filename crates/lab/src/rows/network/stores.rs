@@ -42,7 +42,7 @@ pub(in crate::rows) static MEMCACHED: Operations = Operations {
     walls: &[READING],
     operations: &[rate("requests", "memcached", 0.99, "+39.6 %")],
     unit: Unit::PerSecond,
-    floor: Floor::Bare,
+    floor: Floor::Filter,
     mean: None,
     least_times_bridged: Some(1.4),
     original: Some("OSv"),
@@ -50,7 +50,7 @@ pub(in crate::rows) static MEMCACHED: Operations = Operations {
     through_wasi: None,
 };
 
-fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
+fn lay_out_memcached(workloads: &Workloads, _extent: Extent) -> anyhow::Result<Ends> {
     let program: OsString = server_program("memcached")
         .context("host: memcached is gone")?
         .into();
@@ -71,13 +71,9 @@ fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<En
     )
     .context("host: cannot write the settings of memcaslap")?;
     // Not by a number of requests: it looks only once a second whether they are done.
-    let time = match extent {
-        Extent::Full => "2s",
-        Extent::Quick | Extent::Tiny => "1s",
-    };
     let client = move |place: &Place| {
         let server = format!("{}:{}", place.connects, place.port);
-        let words = ["-s", &server, "-U", "-T", "3", "-c", "60", "-t", time, "-F"];
+        let words = ["-s", &server, "-U", "-T", "3", "-c", "60", "-t", "1s", "-F"];
         let words = words.map(OsString::from).into_iter();
         words.chain([settings.clone().into()]).collect()
     };
@@ -97,6 +93,7 @@ fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<En
             most_repeats: 4,
             ..client_of("memcaslap", Rc::new(client), Rc::new(read_memcaslap))?
         }],
+        turns: 2,
     })
 }
 
@@ -152,8 +149,8 @@ fn lay_out_redis(_workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends>
         })
     };
     let requests = match extent {
-        Extent::Full => 100_000,
-        Extent::Quick => 20_000,
+        Extent::Full => 10_000,
+        Extent::Quick => 5000,
         Extent::Tiny => 500,
     };
     let client = move |place: &Place| {
@@ -176,6 +173,7 @@ fn lay_out_redis(_workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends>
             may_hang: true,
             ..client_of("redis-benchmark", Rc::new(client), Rc::new(read_redis))?
         }],
+        turns: 4,
     })
 }
 
@@ -216,8 +214,8 @@ fn lay_out_postgres(workloads: &Workloads, extent: Extent) -> anyhow::Result<End
     add_own_folder(workloads)?;
     let server = postgres(workloads.files_folder())?;
     let transactions: u32 = match extent {
-        Extent::Full => 20_000,
-        Extent::Quick => 4000,
+        Extent::Full => 1000,
+        Extent::Quick => 250,
         Extent::Tiny => 25,
     };
     Ok(Ends {
@@ -228,10 +226,14 @@ fn lay_out_postgres(workloads: &Workloads, extent: Extent) -> anyhow::Result<End
         server,
         hello: Hello::Says("ready to accept connections"),
         clients: vec![
-            pgbench(None, vec!["-i".into(), "-q".into(), "-n".into()])?,
+            Client {
+                is_asked_once: true,
+                ..pgbench(None, vec!["-i".into(), "-q".into(), "-n".into()])?
+            },
             pgbench(Some("select"), asking_pgbench("-S", transactions))?,
-            pgbench(Some("update"), asking_pgbench("-N", transactions / 10))?,
+            pgbench(Some("update"), asking_pgbench("-N", transactions / 5))?,
         ],
+        turns: 4,
     })
 }
 
@@ -327,6 +329,7 @@ fn client_of(program: &str, words: Words, read: super::ends::Read) -> anyhow::Re
         read,
         most_repeats: 0,
         may_hang: false,
+        is_asked_once: false,
     })
 }
 

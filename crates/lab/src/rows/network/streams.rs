@@ -91,23 +91,18 @@ pub(in crate::rows) static BROKER: Operations = Operations {
 };
 
 fn lay_out_blocks(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
-    streams(workloads, "blocks", repeats(extent, 15), Unit::Microseconds)
+    streams(workloads, "blocks", repeats(extent, 3), Unit::Microseconds)
 }
 
 fn lay_out_packets(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
-    streams(
-        workloads,
-        "packets",
-        repeats(extent, 15),
-        Unit::Microseconds,
-    )
+    streams(workloads, "packets", repeats(extent, 3), Unit::Microseconds)
 }
 
 fn lay_out_connects(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
     streams(
         workloads,
         "connects",
-        repeats(extent, 25),
+        repeats(extent, 5),
         Unit::Microseconds,
     )
 }
@@ -134,6 +129,7 @@ fn streams(
         server: serving(program.clone()),
         hello: Hello::Says("ready"),
         clients: vec![asking(program, what, repeats, unit)],
+        turns: 5,
     })
 }
 
@@ -165,5 +161,6 @@ pub(super) fn asking(program: PathBuf, what: &'static str, repeats: usize, unit:
         read: Rc::new(move |said| parse_lines(said, unit)),
         most_repeats: 0,
         may_hang: false,
+        is_asked_once: false,
     }
 }

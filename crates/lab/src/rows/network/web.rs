@@ -43,7 +43,7 @@ pub(in crate::rows) static FILES: Operations = Operations {
         rate("file-1024", "files of 1 MB", 0.99, "~0"),
     ],
     unit: Unit::MegabytesPerSecond,
-    floor: Floor::Bare,
+    floor: Floor::Filter,
     mean: None,
     least_times_bridged: None,
     original: Some("SVA-OS"),
@@ -61,8 +61,8 @@ fn lay_out_files(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> 
         give_to_nobody(&file)?;
     }
     let requests = match extent {
-        Extent::Full => 5000,
-        Extent::Quick => 1000,
+        Extent::Full => 500,
+        Extent::Quick => 200,
         Extent::Tiny => 50,
     };
     let clients = SIZES_KB.map(|size_kb| fetching(size_kb, requests));
@@ -75,6 +75,7 @@ fn lay_out_files(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> 
         server: nginx(workloads.folder().to_owned(), workloads.files_folder())?,
         hello: Hello::Answers(b"GET /1 HTTP/1.0\r\n\r\n", b"HTTP/1.1 200"),
         clients: clients.into_iter().collect::<anyhow::Result<_>>()?,
+        turns: 3,
     })
 }
 
@@ -119,6 +120,7 @@ fn fetching(size_kb: usize, requests: usize) -> anyhow::Result<Client> {
         read: Rc::new(move |said| Ok(vec![transfer_rate(said, size_kb)?])),
         most_repeats: 0,
         may_hang: false,
+        is_asked_once: false,
     })
 }
 
@@ -164,6 +166,7 @@ fn lay_out_reply(workloads: &Workloads, _extent: Extent) -> anyhow::Result<Ends>
         hello: Hello::Answers(b"GET /1 HTTP/1.0\r\n\r\n", b"HTTP/1.1 200"),
         // They are the lab's own, and ask everybody in turn.
         clients: Vec::new(),
+        turns: 1,
     })
 }
 
@@ -189,7 +192,7 @@ pub(in crate::rows) static DOCUMENTS: Operations = Operations {
 fn lay_out_documents(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
     let program = workloads.add_pages()?;
     let repeats = match extent {
-        Extent::Full | Extent::Quick => 11,
+        Extent::Full | Extent::Quick => 3,
         Extent::Tiny => 2,
     };
     Ok(Ends {
@@ -200,6 +203,7 @@ fn lay_out_documents(workloads: &Workloads, extent: Extent) -> anyhow::Result<En
         server: serving(program.clone()),
         hello: Hello::Says("ready"),
         clients: vec![asking(program, "ask", repeats, Unit::Microseconds)],
+        turns: 4,
     })
 }
 

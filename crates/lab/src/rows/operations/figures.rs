@@ -77,7 +77,7 @@ impl Operations {
                 // It is the other figure's; only the ratio is another one.
                 summary: None,
                 difference: None,
-                ..figure
+                ..figure.against(BRIDGED)
             }
         };
         ours.flat_map(|ours| self.operations.iter().map(|one| figure(ours, one)))

@@ -220,6 +220,7 @@ pub(in crate::rows) fn target_cell(target: Target) -> String {
         Target::AtMostOverBare(most) | Target::AtMostOverOther(most) => format!("≤ +{most}"),
         Target::AtLeastTimesBare(least)
         | Target::AtLeastTimesBridged(least)
+        | Target::AtLeastTimesFloor(least)
         | Target::AtLeastTimesOther(least) => format!("≥ {least}"),
     }
 }
