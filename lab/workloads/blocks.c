@@ -3,7 +3,7 @@
  *
  *     blocks FILE BATCHES
  *
- * FILE exists and has 5 MB. `read-SIZE` reads all of it and `write-SIZE` writes all of it anew in place,
+ * FILE exists and has 512 KB. `read-SIZE` reads all of it and `write-SIZE` writes all of it anew in place,
  * by one system call for each block of SIZE bytes, opening and closing not included.
  */
 #define _GNU_SOURCE
@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum { FILE_BYTES = 5 << 20, MOST_BLOCK = 1024 };
+enum { FILE_BYTES = 512 << 10, MOST_BLOCK = 1024 };
 
 static const char *path;
 static char block[MOST_BLOCK];

@@ -10,11 +10,12 @@
 //!
 //! - The contenders of a row take turns, A B B A, so that whatever drifts on the machine drifts
 //!   for all of them ([`order`]).
-//! - Rounds go on until every target is decided and the intervals are narrow, or the time is up ([`measure`]).
+//! - Rounds go on until every target is decided and the intervals are narrow, or the time is up ([`measure`]); past the
+//!   row's own time with those alone whom an undecided target is about.
 //! - The least that the kernel charges for a row stands beside it ([`floor`]). A peer that hangs is left out after
 //!   seconds.
-//! - A figure is a median with percentiles; a comparison is a ratio or difference of medians with a
-//!   95 % interval, by bootstrap over whole rounds ([`statistics`]). Nothing is subtracted or
+//! - A figure is a median with percentiles; a comparison is the median of each round's ratio or difference,
+//!   with a 95 % interval, by bootstrap over whole rounds ([`statistics`]). Nothing is subtracted or
 //!   dropped: the cost of starting a process is in every start, ours and theirs.
 //! - Every sample is on disk before the next is taken, with the machine it was taken on
 //!   ([`folder`], [`environment`]); a kept run can be read again ([`kept`]), shown as

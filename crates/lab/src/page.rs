@@ -341,8 +341,8 @@ fn how_a_number_is_made() -> Markup {
         h2 { "How a number is made" }
         p {
             "Contenders take turns, A B B A, so that whatever drifts on the machine drifts for all of them. A figure "
-            "is the median of the rounds; a comparison is the ratio of two medians, with an interval that holds the "
-            "true ratio in 95 of 100 cases, by bootstrap over whole rounds. Nothing is subtracted and nothing dropped. "
+            "is the median of the rounds; a comparison is the median of each round's ratio, with an interval that holds the "
+            "true one in 95 of 100 cases, by bootstrap over whole rounds. Nothing is subtracted and nothing dropped. "
             "A target passes if the whole interval lies within it, is short if the whole interval lies beyond it, even if "
             "the whole interval lies within a hundredth of it, and unsure otherwise. The floor of a row is the least that the kernel charges for what the row needs, measured "
             "beside it; a target that is not reached and that the floor does not reach lies below the floor. Published figures were taken on other machines: they say how large an effect was, no "

@@ -120,6 +120,16 @@ pub enum Extent {
     Tiny,
 }
 
+impl Extent {
+    /// How often clients that ask in turn do so in a run.
+    fn turns(self, full: usize) -> usize {
+        match self {
+            Self::Full | Self::Quick => full,
+            Self::Tiny => 1,
+        }
+    }
+}
+
 /// What rows run workloads in.
 #[derive(Clone, Debug)]
 pub struct Tools {

@@ -14,7 +14,7 @@ pub(super) static ROWS: [Row; 47] = [
     row("syscalls", 60, "the cost of single system calls, once the guest runs (SVA-OS 2009, table 5)", &syscalls::SYSCALLS),
     row("mk-1", 360, "test suites inside and outside: equal lists of results (µKVM 2006, table 1)", &conformance::Conformance),
     row("mk-2", 40, "open 500 and 1000 existing files (µKVM 2006, table 2)", &ukvm::OPENS),
-    row("mk-3", 40, "read and write 5 MB in small blocks, unbuffered (µKVM 2006, table 3)", &ukvm::BLOCKS),
+    row("mk-3", 40, "read and write 512 KB in small blocks, unbuffered (µKVM 2006, table 3)", &ukvm::BLOCKS),
     row("mk-6", 40, "create and start 10, 30, 60 and 100 threads (µKVM 2006, table 6)", &ukvm::THREADS),
     row("mk-7", 40, "open 500 and 1000 files with everything on (µKVM 2006, tables 7 to 9)", &ukvm::CHECKED_OPENS),
     row("mk-8", 10, "memory with 500 files open and everything on (µKVM 2006, tables 7 to 9)", &ukvm::MEMORY_500),

@@ -73,7 +73,7 @@ fn lay_out(_workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
             client(program.clone(), "in", &["-n", bytes]),
             client(program, "out", &["-n", bytes, "-R"]),
         ],
-        turns: 4,
+        turns: extent.turns(4),
     })
 }
 

@@ -101,44 +101,40 @@ impl Members {
         self.ask(&members, self.turns);
     }
 
-    /// Client by client, and of each everybody's in turn. Who fails is asked no more.
+    /// Client by client, and of each everybody's in turn.
     fn ask(&self, members: &[&Member], turns: usize) {
-        let mut present: Vec<Present<'_>> = members
-            .iter()
-            .filter_map(|member| member.keeping(|ends| Present::of(member, ends)))
-            .collect();
+        let clients = members.first().map_or(0, |one| one.ends.borrow().clients());
+        let starting = members.iter().filter_map(|member| Present::start(member));
+        let mut present: Vec<Present<'_>> = starting.collect();
         for turn in 0..turns {
-            let clients = members.first().map_or(0, |one| one.ends.borrow().clients());
             for client in 0..clients {
-                let mut failed = Vec::new();
-                for place in order_of_round(turn, present.len()) {
-                    let one = &mut present[place];
-                    let member = one.member;
-                    let asked = member.keeping(|ends| {
-                        let limit = self.limit(member);
-                        let began = Instant::now();
-                        let told = ends.ask(client, &mut one.server, turn == 0, limit)?;
-                        self.note(member, began.elapsed());
-                        Ok(told)
-                    });
-                    match asked {
-                        Some(told) => one.take(told),
-                        None => failed.push(place),
-                    }
-                }
-                failed.sort_unstable();
-                for place in failed.into_iter().rev() {
-                    present.remove(place);
-                }
+                self.ask_in_turn(&mut present, turn, client);
             }
         }
-        for Present {
-            member, readings, ..
-        } in present
-        {
-            let told = member.ends.borrow().whole(readings);
-            *member.told.borrow_mut() = Some(told);
+        for one in present {
+            let told = one.member.ends.borrow().whole(one.readings);
+            *one.member.told.borrow_mut() = Some(told);
         }
+    }
+
+    /// Who fails is asked no more.
+    fn ask_in_turn(&self, present: &mut Vec<Present<'_>>, turn: usize, client: usize) {
+        let mut has_told = vec![false; present.len()];
+        for place in order_of_round(turn, present.len()) {
+            has_told[place] = self.ask_one(&mut present[place], turn, client).is_some();
+        }
+        let mut has_told = has_told.into_iter();
+        present.retain(|_| has_told.next() == Some(true));
+    }
+
+    fn ask_one(&self, one: &mut Present<'_>, turn: usize, client: usize) -> Option<()> {
+        let member = one.member;
+        let began = Instant::now();
+        let told = member
+            .keeping(|ends| ends.ask(client, &mut one.server, turn == 0, self.limit(member)))?;
+        self.note(member, began.elapsed());
+        one.take(told);
+        Some(())
     }
 
     /// How long a client may ask: ours and that with no wall as long as they like.
@@ -165,10 +161,11 @@ impl Member {
 }
 
 impl<'a> Present<'a> {
-    fn of(member: &'a Member, ends: &mut TwoEnds) -> anyhow::Result<Self> {
-        Ok(Self {
+    fn start(member: &'a Member) -> Option<Self> {
+        let server = member.keeping(TwoEnds::start)?;
+        Some(Self {
             member,
-            server: ends.start()?,
+            server,
             readings: Vec::new(),
         })
     }
@@ -206,5 +203,88 @@ impl Trial for Taking {
     /// Where all are asked, each client has a limit of its own.
     fn is_bounded(&self) -> bool {
         self.member.was_tried.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::ends::{Client, Hello, Place, Side},
+        *,
+    };
+    use crate::{network::Transport, rows::operations::parse_lines, sample::Unit, subjects::Bare};
+    use palisade_wall::Command;
+    use std::{fs, path::Path};
+
+    /// Servers that do nothing, and a client that writes its port down and fails where a file says so.
+    fn ends(folder: &Path) -> Ends {
+        let script = |text: String| Command {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), text.into()],
+        };
+        let server = move |_: &Place| Ok(script("echo ready; exec /bin/sleep 600".to_owned()));
+        let folder = folder.display().to_string();
+        let client = move |place: &Place| {
+            let port = place.port;
+            Ok(script(format!(
+                "cd {folder} && echo {port} >> asked && test ! -e fails-{port} && echo asking 5"
+            )))
+        };
+        Ends {
+            inside: Side::Server,
+            transport: Transport::Tcp,
+            refuses_root: false,
+            is_apart: false,
+            server: Box::new(server),
+            hello: Hello::Says("ready"),
+            clients: vec![Client {
+                command: Box::new(client),
+                read: Rc::new(|said| parse_lines(said, Unit::Microseconds)),
+                most_repeats: 0,
+                may_hang: false,
+                is_asked_once: false,
+            }],
+            turns: 3,
+        }
+    }
+
+    fn asked(folder: &Path) -> Vec<String> {
+        let asked = fs::read_to_string(folder.join("asked")).unwrap();
+        fs::remove_file(folder.join("asked")).unwrap();
+        asked.lines().map(ToOwned::to_owned).collect()
+    }
+
+    #[test]
+    fn clients_ask_in_turn_and_who_fails_or_is_gone_is_asked_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let ends = ends(folder.path());
+        let meeting = Meeting::new(&ends, vec!["asking"]);
+        let mut taking = [0, 1].map(|_| Some(meeting.join(&Bare, &Policy::default()).unwrap()));
+        let mut run = |who: usize, taking: &mut [Option<Taking>; 2]| {
+            let told = taking[who].as_mut().unwrap().run_once();
+            told.map(|readings| readings[0].values.len())
+        };
+        let alone = [0, 1].map(|who| run(who, &mut taking).unwrap());
+        let ports = asked(folder.path());
+        let [first, second] = [&ports[0], &ports[1]];
+        assert_eq!((alone, ports.len()), ([1, 1], 2));
+
+        let together = [1, 0].map(|who| run(who, &mut taking).unwrap());
+        assert_eq!(together, [3, 3]);
+        let in_turn = [first, second, second, first, second, first];
+        assert_eq!(asked(folder.path()), in_turn.map(Clone::clone));
+
+        fs::write(folder.path().join(format!("fails-{second}")), "").unwrap();
+        assert_eq!(run(0, &mut taking).unwrap(), 3);
+        assert!(run(1, &mut taking).is_err());
+        let without = [first, second, first, first];
+        assert_eq!(asked(folder.path()), without.map(Clone::clone));
+
+        taking[1] = None;
+        assert_eq!(run(0, &mut taking).unwrap(), 3);
+        assert_eq!(
+            asked(folder.path()),
+            [first, first, first].map(Clone::clone)
+        );
     }
 }

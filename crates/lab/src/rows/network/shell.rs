@@ -69,7 +69,7 @@ fn lay_out(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
         server: sshd(workloads.folder().to_owned(), host_key)?,
         hello: Hello::Answers(b"", b"SSH-2.0"),
         clients: vec![scp(workloads.folder(), file, bytes)?],
-        turns: 3,
+        turns: extent.turns(3),
     })
 }
 

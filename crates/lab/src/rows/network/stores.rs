@@ -50,7 +50,7 @@ pub(in crate::rows) static MEMCACHED: Operations = Operations {
     through_wasi: None,
 };
 
-fn lay_out_memcached(workloads: &Workloads, _extent: Extent) -> anyhow::Result<Ends> {
+fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
     let program: OsString = server_program("memcached")
         .context("host: memcached is gone")?
         .into();
@@ -93,7 +93,7 @@ fn lay_out_memcached(workloads: &Workloads, _extent: Extent) -> anyhow::Result<E
             most_repeats: 4,
             ..client_of("memcaslap", Rc::new(client), Rc::new(read_memcaslap))?
         }],
-        turns: 2,
+        turns: extent.turns(2),
     })
 }
 
@@ -173,7 +173,7 @@ fn lay_out_redis(_workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends>
             may_hang: true,
             ..client_of("redis-benchmark", Rc::new(client), Rc::new(read_redis))?
         }],
-        turns: 4,
+        turns: extent.turns(4),
     })
 }
 
@@ -233,7 +233,7 @@ fn lay_out_postgres(workloads: &Workloads, extent: Extent) -> anyhow::Result<End
             pgbench(Some("select"), asking_pgbench("-S", transactions))?,
             pgbench(Some("update"), asking_pgbench("-N", transactions / 5))?,
         ],
-        turns: 4,
+        turns: extent.turns(4),
     })
 }
 

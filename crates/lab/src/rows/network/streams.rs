@@ -91,36 +91,28 @@ pub(in crate::rows) static BROKER: Operations = Operations {
 };
 
 fn lay_out_blocks(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
-    streams(workloads, "blocks", repeats(extent, 3), Unit::Microseconds)
+    streams(workloads, extent, "blocks", 3)
 }
 
 fn lay_out_packets(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
-    streams(workloads, "packets", repeats(extent, 3), Unit::Microseconds)
+    streams(workloads, extent, "packets", 3)
 }
 
 fn lay_out_connects(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
-    streams(
-        workloads,
-        "connects",
-        repeats(extent, 5),
-        Unit::Microseconds,
-    )
-}
-
-fn repeats(extent: Extent, whole: usize) -> usize {
-    match extent {
-        Extent::Full | Extent::Quick => whole,
-        Extent::Tiny => 2,
-    }
+    streams(workloads, extent, "connects", 5)
 }
 
 fn streams(
     workloads: &Workloads,
+    extent: Extent,
     what: &'static str,
     repeats: usize,
-    unit: Unit,
 ) -> anyhow::Result<Ends> {
     let program = workloads.add_stream()?;
+    let repeats = match extent {
+        Extent::Full | Extent::Quick => repeats,
+        Extent::Tiny => 2,
+    };
     Ok(Ends {
         inside: Side::Client,
         transport: Transport::Tcp,
@@ -128,8 +120,8 @@ fn streams(
         is_apart: true,
         server: serving(program.clone()),
         hello: Hello::Says("ready"),
-        clients: vec![asking(program, what, repeats, unit)],
-        turns: 5,
+        clients: vec![asking(program, what, repeats, Unit::Microseconds)],
+        turns: extent.turns(5),
     })
 }
 

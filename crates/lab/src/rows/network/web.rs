@@ -75,7 +75,7 @@ fn lay_out_files(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> 
         server: nginx(workloads.folder().to_owned(), workloads.files_folder())?,
         hello: Hello::Answers(b"GET /1 HTTP/1.0\r\n\r\n", b"HTTP/1.1 200"),
         clients: clients.into_iter().collect::<anyhow::Result<_>>()?,
-        turns: 3,
+        turns: extent.turns(3),
     })
 }
 
@@ -203,7 +203,7 @@ fn lay_out_documents(workloads: &Workloads, extent: Extent) -> anyhow::Result<En
         server: serving(program.clone()),
         hello: Hello::Says("ready"),
         clients: vec![asking(program, "ask", repeats, Unit::Microseconds)],
-        turns: 4,
+        turns: extent.turns(4),
     })
 }
 
