@@ -379,7 +379,8 @@ fn a_row_of_answers_in_turn() {
     }
     let out = tempfile::tempdir().unwrap();
     let outcome = run("kp-6", out.path()).unwrap();
-    assert_complete(&outcome, 2 + peers(&outcome, "kp-6"));
+    assert_eq!(floors(&outcome, "kp-6"), 1, "{outcome}");
+    assert_complete(&outcome, 3 + peers(&outcome, "kp-6"));
 }
 
 /// Every contender has figures, and nothing was lost on the way.
@@ -566,10 +567,8 @@ fn rows_with_two_ends() {
     let out = tempfile::tempdir().unwrap();
     for row in ["broker", "mk-4", "mk-5", "den-f3"] {
         let outcome = run(row, out.path()).unwrap();
-        // Documents come from a server, whose floor is bare.
-        let floors = floors(&outcome, row);
-        assert_eq!(floors, usize::from(row != "den-f3"), "{outcome}");
-        assert_complete(&outcome, 2 + floors + peers(&outcome, row));
+        assert_eq!(floors(&outcome, row), 1, "{outcome}");
+        assert_complete(&outcome, 3 + peers(&outcome, row));
     }
 }
 
@@ -588,7 +587,8 @@ fn rows_of_servers() {
     for (row, program, package) in rows {
         if has_program(program, package) {
             let outcome = run(row, out.path()).unwrap();
-            assert_complete(&outcome, 2 + peers(&outcome, row));
+            assert_eq!(floors(&outcome, row), 1, "{outcome}");
+            assert_complete(&outcome, 3 + peers(&outcome, row));
         }
     }
 }
