@@ -260,7 +260,7 @@ mod tests {
         let ends = ends(folder.path());
         let meeting = Meeting::new(&ends, vec!["asking"]);
         let mut taking = [0, 1].map(|_| Some(meeting.join(&Bare, &Policy::default()).unwrap()));
-        let mut run = |who: usize, taking: &mut [Option<Taking>; 2]| {
+        let run = |who: usize, taking: &mut [Option<Taking>; 2]| {
             let told = taking[who].as_mut().unwrap().run_once();
             told.map(|readings| readings[0].values.len())
         };
