@@ -71,7 +71,7 @@ pub enum Target {
     AtMostTimesFloor(f64),
     /// At least this many times as much as the floor, of a rate.
     AtLeastTimesFloor(f64),
-    /// The first, or this much more than the floor in the measure's unit, whichever is more.
+    /// At most so many times as much as the floor, or this much more than it in the measure's unit, whichever is more.
     AtMostTimesFloorOrOver(f64, f64),
 }
 
