@@ -16,11 +16,10 @@
  * so that no page table is copied; one clone(2) makes all namespaces; two calls on mounts are what it takes to
  * mount something that is not seen outside; and the first process waits, and ends as the program did.
  *
- * `--parked` makes all of that ahead. It prints the pid of a child that is a sibling of its own (`CLONE_PARENT`),
- * so that whoever started it waits for it, then that child's own child prints `holding`, and executes the program
- * when its input ends. What is left of a start is to wake one process, execve(2), and the end of two.
+ * `--parked` makes all of that ahead (parked.h). What is left of a start is to wake one process, execve(2), and the end of
+ * two.
  */
-#define _GNU_SOURCE
+#include "parked.h"
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -62,16 +61,6 @@ static int wait_for(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void hold(void)
-{
-	static const char holding[] = "holding\n";
-	char byte;
-	if (write(STDOUT_FILENO, holding, sizeof holding - 1) < 0)
-		die("stdout");
-	while (read(STDIN_FILENO, &byte, 1) > 0)
-		;
-}
-
 /* In the first process of the namespaces. */
 static void be_first(char **command, int is_parked)
 {
@@ -80,8 +69,8 @@ static void be_first(char **command, int is_parked)
 	if (child < 0)
 		die("vfork");
 	if (child == 0) {
-		if (is_parked)
-			hold();
+		if (is_parked && hold() != 0)
+			die("stdout");
 		execv(command[0], command);
 		die(command[0]);
 	}
@@ -109,16 +98,6 @@ static int run(char **command, int namespaces)
 	return wait_for(child);
 }
 
-static int park(char **command)
-{
-	/* No `CLONE_VM`: this program is gone before the other. */
-	pid_t child = clone(begin_parked, stack + STACK_BYTES, NAMESPACES | CLONE_PARENT | SIGCHLD, command);
-	if (child < 0)
-		die("clone");
-	printf("%d\n", child);
-	return fflush(stdout) == 0 ? 0 : 125;
-}
-
 int main(int argc, char **argv)
 {
 	int is_parked = argc > 1 && strcmp(argv[1], "--parked") == 0;
@@ -127,7 +106,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: floor-start [--parked|--as-root] COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
+	if (is_parked && park(begin_parked, stack + STACK_BYTES, NAMESPACES, argv + 2) != 0)
+		die("park");
 	if (is_parked)
-		return park(argv + 2);
+		return 0;
 	return is_as_root ? run(argv + 2, NAMESPACES & ~CLONE_NEWUSER) : run(argv + 1, NAMESPACES);
 }

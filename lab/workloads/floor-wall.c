@@ -3,6 +3,7 @@
  * waits for it.
  *
  *     floor-wall --filter FILE STEP… -- COMMAND [ARGUMENT…]
+ *     floor-wall --parked --filter FILE STEP… -- COMMAND [ARGUMENT…]
  *
  * STEP is `--folder PATH`, `--link TARGET PATH`, `--file PATH TEXT`, `--mount SOURCE PATH` (on a place that is there),
  * `--scratch PATH` (a folder of the root to write to) or `--proc PATH`, in the order of palisade's own plan. FILE has the
@@ -21,8 +22,12 @@
  * were; paths are those that it was given, with no look at what they are; a mount takes one call, and one call more makes
  * all of them read-only with the root (mount_setattr(2)). A new user namespace has no mount that others would see, so
  * that none is taken from them.
+ *
+ * `--parked` makes all of that ahead (parked.h). What is left of a start is what is left of `floor-start --parked`, by a
+ * process that is confined: the program is looked up in the root that was made, and executed under Landlock and the
+ * filter. Its streams are those that were there when it was parked.
  */
-#define _GNU_SOURCE
+#include "parked.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -226,7 +231,7 @@ static int wait_for(pid_t child)
 }
 
 /* In the first process of the namespaces. */
-static int be_first(void *words)
+static int be_first_of(char **words, int is_parked)
 {
 	map_ids();
 	char **command = make_root(words);
@@ -237,24 +242,47 @@ static int be_first(void *words)
 		die("vfork");
 	if (child == 0) {
 		confine();
+		if (is_parked && hold() != 0)
+			die("stdout");
 		execv(command[0], command);
 		die(command[0]);
 	}
 	_exit(wait_for(child));
 }
 
-int main(int argc, char **argv)
+static int be_first(void *words)
+{
+	return be_first_of(words, 0);
+}
+
+static int be_first_parked(void *words)
+{
+	return be_first_of(words, 1);
+}
+
+static int run(char **words)
 {
 	int flags = NAMESPACES | CLONE_VM | CLONE_VFORK | SIGCHLD;
-	if (argc < 5 || strcmp(argv[1], "--filter") != 0) {
-		fprintf(stderr, "usage: floor-wall --filter FILE STEP... -- COMMAND [ARGUMENT...]\n");
-		return 125;
-	}
-	read_filter(argv[2]);
-	snprintf(id_map, sizeof id_map, "%d %d 1", geteuid(), geteuid());
-	snprintf(group_map, sizeof group_map, "%d %d 1", getegid(), getegid());
-	pid_t child = clone(be_first, stack + STACK_BYTES, flags, argv + 3);
+	pid_t child = clone(be_first, stack + STACK_BYTES, flags, words);
 	if (child < 0)
 		die("clone");
 	return wait_for(child);
+}
+
+int main(int argc, char **argv)
+{
+	int is_parked = argc > 1 && strcmp(argv[1], "--parked") == 0;
+	char **words = argv + 1 + is_parked;
+	if (argc - is_parked < 5 || strcmp(words[0], "--filter") != 0) {
+		fprintf(stderr, "usage: floor-wall [--parked] --filter FILE STEP... -- COMMAND [ARGUMENT...]\n");
+		return 125;
+	}
+	read_filter(words[1]);
+	snprintf(id_map, sizeof id_map, "%d %d 1", geteuid(), geteuid());
+	snprintf(group_map, sizeof group_map, "%d %d 1", getegid(), getegid());
+	if (!is_parked)
+		return run(words + 2);
+	if (park(be_first_parked, stack + STACK_BYTES, NAMESPACES, words + 2) != 0)
+		die("park");
+	return 0;
 }

@@ -411,8 +411,8 @@ fn a_launcher_sees_what_has_changed_between_two_guests_of_one_policy() {
     assert_eq!(printed("11"), "another\n11\n");
 }
 
-/// A guest of which nobody has anything to do before its end: nothing relays its output. One that hangs is ended.
-fn awaited(script: &str, launcher: &Arc<Launcher>) -> palisade::Builder {
+/// Nothing relays its output. One that hangs is ended.
+fn silent(script: &str, launcher: &Arc<Launcher>) -> palisade::Builder {
     shell(script)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -429,7 +429,7 @@ fn launchers() -> [Arc<Launcher>; 2] {
 #[test]
 fn a_guest_that_is_run_tells_what_one_that_is_spawned_does() {
     for launcher in launchers() {
-        let guest = |script: &str| awaited(script, &launcher);
+        let guest = |script: &str| silent(script, &launcher);
         for code in [0, 7] {
             let ends = guest(&format!("exit {code}"));
             let (run, spawned) = (ends.run().unwrap(), ends.spawn().unwrap().wait().unwrap());
@@ -454,41 +454,11 @@ fn a_guest_that_is_run_tells_what_one_that_is_spawned_does() {
     }
 }
 
-/// How often this thread has slept.
-fn sleeps() -> u64 {
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
-    let mut lines = status.lines();
-    let line = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.unwrap().trim().parse().unwrap()
-}
-
-/// Of a domain that waits, a guest that runs for a while has its caller sleep once, where one that is spawned wakes it up in between.
-#[test]
-fn whoever_runs_a_guest_sleeps_until_its_end() {
-    let [_, launcher] = launchers();
-    let guest = awaited("sleep 0.05", &launcher).prepare().unwrap();
-    // Of the rounds the middle one: on a busy machine the start may be told before anybody sleeps.
-    let usual = |start: &dyn Fn()| {
-        let slept = (0..11).map(|_| {
-            launcher.wait_until_parked().unwrap();
-            let before = sleeps();
-            start();
-            sleeps() - before
-        });
-        let mut slept: Vec<_> = slept.collect();
-        slept.sort_unstable();
-        slept[slept.len() / 2]
-    };
-    let run = usual(&|| drop(guest.run().unwrap()));
-    let spawned = usual(&|| drop(guest.spawn().unwrap().wait().unwrap()));
-    assert!(run < spawned, "{run} and {spawned}");
-}
-
 /// Where somebody has to do something for the guest meanwhile, the guest does not wait for its own end.
 #[test]
 fn a_guest_that_is_run_is_served_meanwhile() {
     let [launcher, _] = launchers();
-    let guest = |script: &str| awaited(script, &launcher);
+    let guest = |script: &str| silent(script, &launcher);
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     let asks = Domain::builder("/bin/bash")
@@ -514,7 +484,7 @@ fn what_a_guest_that_is_run_writes_is_passed_on_meanwhile() {
     const BYTES: usize = 4_000_000;
     let [launcher, _] = launchers();
     let writes = |to: Stdio| {
-        let guest = awaited(&format!("head -c {BYTES} /dev/zero"), &launcher).stdout(to);
+        let guest = silent(&format!("head -c {BYTES} /dev/zero"), &launcher).stdout(to);
         assert_eq!(guest.run().unwrap().ending, Ending::Guest);
     };
     let reads = |mut from: fs::File| {
@@ -551,7 +521,7 @@ fn a_guest_that_is_run_is_operated_meanwhile() {
         let began = folder.path().join("began");
         let script = format!("echo > {}; exec sleep 1000", began.display());
         let name = format!("{name}-{}", std::process::id());
-        let guest = awaited(&script, &launcher).write(folder.path()).name(&name);
+        let guest = silent(&script, &launcher).write(folder.path()).name(&name);
         let host = thread::spawn(move || guest.run());
         while !began.exists() {
             assert!(!host.is_finished(), "{:?}", host.join().unwrap());

@@ -23,7 +23,7 @@ use crate::{
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
     layout::Layout,
-    plan::{Plan, Watched},
+    plan::{Plan, Shared, Watched},
     record::{next_record, receive_exactly, receive_record, record_bytes},
     relay::{NAMES, Relay},
     seen::Seen,
@@ -102,7 +102,7 @@ pub struct Domain {
     terminal: Option<OwnedFd>,
     start: StartTimes,
     command: Vec<String>,
-    enforcement: Vec<Enforcement>,
+    enforcement: Shared<Vec<Enforcement>>,
     guarded: Vec<PathBuf>,
     layout: Option<Arc<Layout>>,
     /// What init saw.

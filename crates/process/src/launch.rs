@@ -63,6 +63,8 @@ pub struct Launcher {
     parts: Parts,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
+    /// What was made of the plan that was launched last, where domains wait for the next of its kind.
+    prepared: Mutex<Option<Arc<Prepared>>>,
     memory: Memory,
 }
 
@@ -79,6 +81,7 @@ impl Launcher {
             tells_early: false,
             parts: Parts::default(),
             filter: Mutex::default(),
+            prepared: Mutex::default(),
             memory: Memory::default(),
         }
     }
@@ -212,6 +215,17 @@ impl Launcher {
         }
     }
 
+    /// What is made of a plan, unless it was for the launch before.
+    fn prepare_once(&self, plan: &Plan) -> Result<Option<Arc<Prepared>>, LaunchError> {
+        let last = lock(&self.prepared).clone();
+        if let Some(last) = last.filter(|last| last.is_of(plan)) {
+            return Ok(Some(last));
+        }
+        let prepared = Prepared::of(plan, self)?.map(Arc::new);
+        lock(&self.prepared).clone_from(&prepared);
+        Ok(prepared)
+    }
+
     fn hold(&self, plan: &Plan) -> Result<Held, LaunchError> {
         if !held::is_needed(plan) {
             return Ok(Held::default());
@@ -305,7 +319,12 @@ impl Launcher {
         let ready = streams::Ready::of(streams, self.machine.tier, plan.root_is_granted())?;
         let (files, needs_init) = (ready.files, ready.needs_init());
         let is_plain = files == StreamFiles::default() && !needs_init;
-        let prepared = prepared.filter(|one| is_plain && one.is_of(plan));
+        let given = prepared.filter(|one| is_plain && one.is_of(plan));
+        let last = match given {
+            None if is_plain => self.prepare_once(plan)?,
+            _ => None,
+        };
+        let prepared = given.or(last.as_deref());
         let seccomp = match prepared {
             Some(prepared) => Arc::clone(&prepared.seccomp),
             None => self.filter_of(plan, files)?,
@@ -332,14 +351,6 @@ impl Launcher {
         let mut network =
             broker::Prepared::of(plan, &self.machine, streams.questions, streams.journal)
                 .map_err(LaunchError::Broker)?;
-        // Nothing is begun once the guest runs, which would wait for it or is to tell of it; and no control group's end of memory
-        // is init's end too.
-        let is_awaited = streams.is_awaited
-            && network.is_none()
-            && !ready.are_relayed()
-            && streams.questions.is_none()
-            && streams.journal.is_none()
-            && plan.cgroup.placements.is_empty();
         let message = Message::of(&Contents {
             plan,
             done: &ahead.prelude,
@@ -352,7 +363,6 @@ impl Launcher {
             listeners: &listeners,
             temporary: held.temporary(),
             variables: variables(&held, network.as_ref(), &listeners),
-            is_awaited,
         });
         let times = (ahead.domain.ordered_ns, message.send(&ahead.domain.socket)?);
         keeper.confirm()?;
@@ -383,10 +393,6 @@ impl Launcher {
             network.serve(self.parts).map_err(LaunchError::Broker)?;
         }
         let started = await_start(domain.socket(), plan, &mut is_ready);
-        if is_awaited && matches!(started, Err(LaunchError::InitGone)) {
-            // The program may have run: who waits for its end is told of that.
-            return Ok(domain);
-        }
         let mut started = started.inspect_err(|error| {
             *failed_before = has_waited && !is_ready && !matches!(error, LaunchError::InitGone);
         })?;

@@ -16,6 +16,7 @@ mod options;
 mod own_files;
 pub(crate) mod profile;
 mod program;
+mod shared;
 
 pub use crate::{
     plan_error::PlanError,
@@ -29,6 +30,7 @@ pub use options::{Instructions, Options, Runner};
 pub(crate) use own_files::hosts_file;
 pub use palisade_wall::Relied;
 pub use profile::of as profile_files;
+pub use shared::Shared;
 
 use crate::{
     cgroup,
@@ -71,7 +73,7 @@ pub(crate) struct Watched {
     pub(crate) started_in: Option<PathBuf>,
 }
 
-/// Which plan something was made of.
+/// Which plan something was made of. One of other arguments is the same.
 #[derive(Debug, Default)]
 pub(crate) struct Identity(Arc<()>);
 
@@ -115,7 +117,7 @@ pub struct Plan {
     /// Empty files and folders on the host that keep protected paths from coming into being.
     pub placeholders: Vec<Placeholder>,
     /// The file system, in order.
-    pub steps: Vec<Step>,
+    pub steps: Shared<Vec<Step>>,
     /// The Landlock domain.
     pub landlock: Option<Landlock>,
     /// The system-call filter; `None` only where the user wrote `--allow-degraded seccomp`.
@@ -156,11 +158,11 @@ pub struct Plan {
     #[serde(serialize_with = "texts")]
     pub arguments: Vec<OsString>,
     /// `NAME=VALUE` each.
-    pub environment: Environment,
+    pub environment: Shared<Environment>,
     /// The guest gets a terminal of its own.
     pub terminal: bool,
     /// Per capability: requested and actual.
-    pub enforcement: Vec<Enforcement>,
+    pub enforcement: Shared<Vec<Enforcement>>,
     /// Inside, what lies on the host and may be connected to: granted sockets, and folders for sockets.
     #[serde(skip)]
     pub(crate) meeting_places: Vec<PathBuf>,
@@ -169,7 +171,7 @@ pub struct Plan {
     guest_cwd: Option<PathBuf>,
     /// What is enforced around a runner, before what it holds itself was added.
     #[serde(skip)]
-    pub(crate) around_runner: Option<Vec<Enforcement>>,
+    pub(crate) around_runner: Option<Shared<Vec<Enforcement>>>,
     /// What profiles grant beside the policy, as far as it is there.
     #[serde(skip)]
     pub(crate) of_profiles: Vec<FileGrant>,
@@ -348,9 +350,9 @@ fn plan_domain(
         gid,
         placeholders: std::mem::take(&mut arrangement.placeholders),
         steps: if machine.tier == Tier::Bare {
-            Vec::new()
+            Shared::default()
         } else {
-            frame::frame(limits, arrangement, terminals, frame::masks(host)?)
+            frame::frame(limits, arrangement, terminals, frame::masks(host)?).into()
         },
         landlock: landlock::domain(policy, machine, &layout, host)?,
         seccomp: Some(Groups {
@@ -374,10 +376,10 @@ fn plan_domain(
         output_bytes: limits.output_bytes,
         candidates: candidates(&command.program, &environment),
         arguments: arguments(command),
-        environment,
+        environment: environment.into(),
         cwd,
         terminal: surroundings.terminal,
-        enforcement: Vec::new(),
+        enforcement: Shared::default(),
         meeting_places,
         guest_cwd: None,
         around_runner: None,
@@ -420,7 +422,7 @@ fn plan_domain(
     {
         groups.observed = false;
     }
-    plan.enforcement = enforcement::of_plan(&plan, policy, machine);
+    plan.enforcement = enforcement::of_plan(&plan, policy, machine).into();
     Ok(plan)
 }
 

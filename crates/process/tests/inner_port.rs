@@ -61,7 +61,6 @@ fn start(script: &str) -> Domain {
         passed: &[],
         questions: None,
         journal: None,
-        is_awaited: false,
     };
     launcher.launch(&plan, &streams).expect("it starts")
 }

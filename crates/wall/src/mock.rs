@@ -312,7 +312,6 @@ mod tests {
             passed: &[],
             questions: None,
             journal: None,
-            is_awaited: false,
         };
         let mut domain = plan.launch(&prepared, &(), &streams)?;
         domain.signal(signal)?;

@@ -30,9 +30,6 @@ pub struct Streams<'a> {
     pub questions: Option<BorrowedFd<'a>>,
     /// Where what happens is written down, of a plan that says so.
     pub journal: Option<&'a Arc<Journal>>,
-    /// Whoever starts the guest has nothing to do before its end: a wall may come back from the launch as late as then,
-    /// where nothing of it has to be done meanwhile.
-    pub is_awaited: bool,
 }
 
 /// A terminal of the guest's own.

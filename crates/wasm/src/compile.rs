@@ -167,7 +167,6 @@ pub fn compile(
         passed: &[],
         questions: None,
         journal: None,
-        is_awaited: true,
     };
     let plan_on = |machine: &Machine| plan(compiler, purpose, machine, allow_degraded, within);
     let may_fall_back = allow_degraded.contains(&Capability::Namespaces);

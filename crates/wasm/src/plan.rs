@@ -298,7 +298,7 @@ fn is_kernels(path: &Path) -> bool {
 /// Each with the target it is a link to, if it is one (merged `/usr`).
 fn folders_in_root(worker: &process::Plan) -> BTreeMap<PathBuf, Option<&Path>> {
     let mut folders = BTreeMap::new();
-    for step in &worker.steps {
+    for step in worker.steps.iter() {
         let (path, link, is_folder) = match step {
             Step::MakeFolder { path, .. } => (path, None, true),
             Step::MakeSymlink { path, target } => (path, Some(target.as_path()), true),

@@ -243,7 +243,6 @@ fn guard(
         passed: &[],
         questions: talks.questions,
         journal: talks.journal,
-        is_awaited: false,
     };
     let domain = plan.launch(prepared, launcher, &streams)?;
     output.let_go_of_guest_ends();

@@ -7,7 +7,7 @@
 use super::{
     BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, WASM, is_floor, policies, ratio_cell,
     start::{
-        MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED, add_floors, add_parked_floor,
+        MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED, add_floors, add_parked_floors,
         beside_wall, floor_of, least_of, target_cell,
     },
     try_peers,
@@ -65,7 +65,8 @@ impl Method for Boot {
             (WORKLOAD, &alone, &command),
             BootingProgram::native,
         )?;
-        add_parked_floor(&mut prepared, (WORKLOAD, &command), BootingParked)?;
+        let of_boot = (WORKLOAD, &alone, &command);
+        add_parked_floors(&mut prepared, tools, of_boot, BootingParked)?;
         try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
             Program::in_subject(peer, &alone, &command).map(BootingProgram::native)
         });
@@ -276,7 +277,7 @@ mod tests {
         figure::FLOOR,
         rows::{
             present_on_terminal,
-            start::{PARKED_FLOOR, WALL_FLOOR},
+            start::{PARKED_FLOOR, PARKED_WALL_FLOOR, WALL_FLOOR},
         },
     };
 
@@ -288,6 +289,7 @@ mod tests {
             PARKED,
             FLOOR,
             PARKED_FLOOR,
+            PARKED_WALL_FLOOR,
             WALL_FLOOR,
             "bubblewrap",
             WASM,
@@ -295,7 +297,7 @@ mod tests {
         .map(|one| Contender::new(WORKLOAD, one));
         let mut samples = Samples::new(contenders.to_vec());
         for round in 0..20 {
-            let of_round = [150.0, 900.0, 340.0, 700.0, 330.0, 890.0, 1100.0, 1250.0]
+            let of_round = [150.0, 900.0, 340.0, 700.0, 320.0, 330.0, 890.0, 1100.0, 1250.0]
                 .map(|value_us| vec![Reading::one_us(MAIN, value_us + f64::from(round))]);
             samples.push_round(of_round.to_vec());
         }

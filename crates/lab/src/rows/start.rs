@@ -19,7 +19,7 @@ use crate::{
     program::Program,
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
-    subjects::{Bare, Palisade, SameView, Subject},
+    subjects::{Bare, FloorProgram, Palisade, SameView, Subject},
     table::Table,
     trial::{TimedProgram, microseconds},
     workloads::Workloads,
@@ -60,6 +60,8 @@ const REST: &str = "rest";
 
 /// The floor of those that are parked.
 pub(super) const PARKED_FLOOR: &str = "floor, parked";
+/// The same with all of a domain made ahead: what is executed is confined then.
+pub(super) const PARKED_WALL_FLOOR: &str = "floor, wall parked";
 /// A launcher in C that makes all of a domain, and not its namespaces with one mount alone: what palisade's promises cost at
 /// least. A target against the floor may lie below it.
 pub(super) const WALL_FLOOR: &str = "floor, whole wall";
@@ -86,7 +88,7 @@ impl Method for Start {
                 .trials
                 .push((Contender::new(STATIC, name), Box::new(library)));
         }
-        add_parked_floor(&mut prepared, (STATIC, &command), ParkedFloor)?;
+        add_parked_floors(&mut prepared, tools, (STATIC, &alone, &command), ParkedFloor)?;
         if Path::new(SYSTEM_TRUE).exists() {
             let (policy, command) = (Policy::default(), Command::new(SYSTEM_TRUE));
             add_programs(&mut prepared, tools, (SYSTEM, &policy, &command))?;
@@ -157,12 +159,8 @@ pub(super) fn add_floors<T: Trial + 'static>(
     (workload, policy, command): (&str, &Policy, &Command),
     trial: impl Fn(Program) -> T,
 ) -> anyhow::Result<()> {
-    let whole = prepared
-        .workloads
-        .add_wall_floor(&tools.palisade, policy, command);
-    let alone = prepared.workloads.add_floor(Floor::Start)?;
-    let alone = alone.context("starts have no floor");
-    for (name, floor) in [(FLOOR, alone), (WALL_FLOOR, whole)] {
+    let floors = floors_of(prepared, tools, (policy, command))?;
+    for (name, floor) in [FLOOR, WALL_FLOOR].into_iter().zip(floors) {
         let left_out = try_one(prepared, Contender::new(workload, name), || {
             Program::in_subject(&floor?, policy, command).map(&trial)
         });
@@ -171,20 +169,33 @@ pub(super) fn add_floors<T: Trial + 'static>(
     Ok(())
 }
 
-/// What is left of a start where a domain is parked, which then has all but the program.
-pub(super) fn add_parked_floor<T: Trial + 'static>(
+/// What is left of it where a domain is parked, which then has all but the program.
+pub(super) fn add_parked_floors<T: Trial + 'static>(
     prepared: &mut Prepared,
-    (workload, command): (&str, &Command),
+    tools: &Tools,
+    (workload, policy, command): (&str, &Policy, &Command),
     trial: impl Fn(Program) -> T,
 ) -> anyhow::Result<()> {
-    let Some(floor) = prepared.workloads.add_floor(Floor::Start)? else {
-        return Ok(());
-    };
-    let left_out = try_one(prepared, Contender::new(workload, PARKED_FLOOR), || {
-        Program::new(&floor.parked(command)).map(&trial)
-    });
-    prepared.warnings.extend(left_out);
+    let floors = floors_of(prepared, tools, (policy, command))?;
+    for (name, floor) in [PARKED_FLOOR, PARKED_WALL_FLOOR].into_iter().zip(floors) {
+        let left_out = try_one(prepared, Contender::new(workload, name), || {
+            Program::new(&floor?.parked(command)).map(&trial)
+        });
+        prepared.warnings.extend(left_out);
+    }
     Ok(())
+}
+
+fn floors_of(
+    prepared: &Prepared,
+    tools: &Tools,
+    (policy, command): (&Policy, &Command),
+) -> anyhow::Result<[anyhow::Result<FloorProgram>; 2]> {
+    let workloads = &prepared.workloads;
+    let alone = workloads.add_floor(Floor::Start)?;
+    let alone = alone.context("starts have no floor");
+    let whole = workloads.add_wall_floor(&tools.palisade, policy, command);
+    Ok([alone, whole])
 }
 
 /// bubblewrap with no more of the system than palisade shows.
@@ -351,21 +362,19 @@ fn wall_figure(samples: &Samples, contender: &Contender) -> Figure {
     .beside_floor(samples, &least_of(contender), baseline)
 }
 
-/// What a target is judged beside: for the command all that it makes, for others the floor, which has that made ahead.
+/// What a target is judged beside: all that a domain is.
 pub(super) fn least_of(contender: &Contender) -> Contender {
-    match contender.subject.as_str() {
-        PARKED | PLANNED => floor_of(contender),
-        _ => Contender::new(&contender.workload, WALL_FLOOR),
-    }
+    let subject = match contender.subject.as_str() {
+        PARKED | PLANNED => PARKED_WALL_FLOOR,
+        _ => WALL_FLOOR,
+    };
+    Contender::new(&contender.workload, subject)
 }
 
 /// What is compared with the floor, judged beside what all of the wall takes.
 pub(super) fn beside_wall(figure: Figure, samples: &Samples, floor: &Contender) -> Figure {
     let least = least_of(&figure.contender);
-    match least == *floor {
-        true => figure,
-        false => figure.beside_floor(samples, &least, Some(floor)),
-    }
+    figure.beside_floor(samples, &least, Some(floor))
 }
 
 /// Of starts that find all but the program there, the one that does too.
@@ -396,10 +405,11 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
 }
 
 /// Starts beside others' of the same rounds: the module's beside that of a native program behind the process wall and beside
-/// wasmtime's, the command's beside bubblewrap's. What bubblewrap shows of the system is more than palisade's view, all of `/etc`.
+/// wasmtime's, the command's beside bubblewrap's, and each that has a floor beside that of all of the wall. What bubblewrap shows of the system is more than palisade's view, all of `/etc`.
 fn other_figures(samples: &Samples) -> Vec<Figure> {
     let module = (MODULE, WASM);
     let of_command = Some(Target::AtMostTimesOther(MOST_TIMES_FLOOR));
+    let of_parked = Some(Target::AtMostTimesOther(MOST_TIMES_PARKED_FLOOR));
     let others = [
         (
             module,
@@ -417,6 +427,8 @@ fn other_figures(samples: &Samples) -> Vec<Figure> {
             Some(Target::AtMostTimesOther(0.6)),
         ),
         ((STATIC, PALISADE), (STATIC, WALL_FLOOR), of_command),
+        ((STATIC, PARKED), (STATIC, PARKED_WALL_FLOOR), of_parked),
+        ((STATIC, PLANNED), (STATIC, PARKED_WALL_FLOOR), of_parked),
         ((SYSTEM, PALISADE), (SYSTEM, BUBBLEWRAP), None),
         ((SYSTEM, PALISADE), (SYSTEM, WALL_FLOOR), of_command),
         (
@@ -522,6 +534,10 @@ fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
         BUBBLEWRAP => "  palisade × bubblewrap".to_owned(),
         SAME_VIEW => "  palisade × same view".to_owned(),
         WALL_FLOOR => "  palisade × whole wall".to_owned(),
+        PARKED_WALL_FLOOR => {
+            let subject = &figure.contender.subject;
+            format!("  {} × wall", subject.trim_start_matches("library, "))
+        }
         other => format!("  wasm × {other}"),
     };
     let mut cells = vec![title];

@@ -37,7 +37,9 @@ impl FloorProgram {
 
     /// The same where all but the command is made ahead and then waits to be told.
     pub(crate) fn parked(&self, command: &Command) -> Vec<OsString> {
-        self.with(vec!["--parked".into()]).line(command)
+        let mut parked = self.clone();
+        parked.words.insert(0, "--parked".into());
+        parked.line(command)
     }
 
     /// The command in it.

@@ -413,12 +413,14 @@ impl Builder {
     ///
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        self.start(false)
+        self.refuse_uncounted_output()?;
+        let plan = self.plan()?;
+        let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
+        self.launch(&*plan, &ready.map_err(Error::Launch)?)
     }
 
     /// Starts the guest and waits until it has ended: [`Builder::spawn`] and [`Domain::wait`] in one, for whom there is nothing
-    /// to do in between. Where nothing has to be done for the guest meanwhile, this thread sleeps from one to the other, which
-    /// makes a short guest shorter.
+    /// to do in between.
     ///
     /// A piped standard input is closed, and nobody reads other piped streams.
     ///
@@ -432,7 +434,7 @@ impl Builder {
     ///
     /// As those of the two.
     pub fn run(&self) -> Result<Report, Error> {
-        self.start(true)?.wait()
+        self.spawn()?.wait()
     }
 
     /// Plans once for many starts of the same guest: the policy is checked, its grants are looked up and
@@ -453,19 +455,10 @@ impl Builder {
         })
     }
 
-    /// Plans it and launches it. `is_awaited`: its end is waited for at once.
-    fn start(&self, is_awaited: bool) -> Result<Domain, Error> {
-        self.refuse_uncounted_output()?;
-        let plan = self.plan()?;
-        let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
-        self.launch(&*plan, &ready.map_err(Error::Launch)?, is_awaited)
-    }
-
     fn launch(
         &self,
         plan: &dyn Plan<Launcher = Launcher>,
         ready: &Ready,
-        is_awaited: bool,
     ) -> Result<Domain, Error> {
         let launcher = self.chosen_launcher();
         let null = Null::default();
@@ -474,8 +467,6 @@ impl Builder {
         let (stdout, stdout_pipe) = self.stdout.for_writing(own.0.as_fd(), &null)?;
         let (stderr, stderr_pipe) = self.stderr.for_writing(own.1.as_fd(), &null)?;
         let questions = self.asks.as_ref().map(Asks::begin).transpose()?;
-        // A pipe is closed or read while the guest runs.
-        let is_piped = stdin_pipe.is_some() || stdout_pipe.is_some() || stderr_pipe.is_some();
         let streams = Streams {
             stdin: stdin.as_fd(),
             stdout: stdout.as_fd(),
@@ -484,7 +475,6 @@ impl Builder {
             passed: &[],
             questions: questions.as_ref().map(AsFd::as_fd),
             journal: None,
-            is_awaited: is_awaited && !is_piped,
         };
         let may_lack = self.may_lack_namespaces();
         let launched = match plan.launch(ready, launcher, &streams) {
@@ -561,7 +551,7 @@ impl Prepared {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        self.builder.launch(&*self.plan, &self.ready, false)
+        self.builder.launch(&*self.plan, &self.ready)
     }
 
     /// Starts the guest and waits until it has ended, as [`Builder::run`] does.
@@ -570,6 +560,6 @@ impl Prepared {
     ///
     /// When a step of the plan fails, or the wall itself while the guest runs.
     pub fn run(&self) -> Result<Report, Error> {
-        self.builder.launch(&*self.plan, &self.ready, true)?.wait()
+        self.spawn()?.wait()
     }
 }

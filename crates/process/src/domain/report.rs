@@ -30,7 +30,7 @@ impl Domain {
             exit,
             ending,
             exit_code: ending.shell_code(exit),
-            enforcement: self.enforcement.clone(),
+            enforcement: self.enforcement.to_vec(),
             denials,
             phases: self.phases(words),
             usage: self.usage(words),

@@ -378,11 +378,6 @@ pub(super) fn encode_passed(from: u32, listeners: usize, others: usize) -> Vec<u
     writer.bytes
 }
 
-/// Encodes that nobody wants to know of the start before the end.
-pub(super) fn encode_awaited() -> [u8; size_of::<u32>()] {
-    op::AWAITED.to_ne_bytes()
-}
-
 /// Encodes what to execute, and where. Variables that the launch adds take the place of the plan's.
 pub(super) fn encode_program(plan: &Plan, added: &[OsString]) -> Vec<u8> {
     let mut writer = Writer::default();

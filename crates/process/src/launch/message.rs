@@ -39,8 +39,6 @@ pub(super) struct Contents<'a> {
     pub(super) temporary: Option<&'a Path>,
     /// Variables that the plan does not know of.
     pub(super) variables: Vec<OsString>,
-    /// Nobody has anything to do before the guest's end.
-    pub(super) is_awaited: bool,
 }
 
 /// The message.
@@ -115,9 +113,6 @@ impl<'a> Message<'a> {
         }
         let (count, others) = (listeners.count(), listeners.others().len());
         body.append(&encode::encode_passed(listeners_from, count, others));
-        if contents.is_awaited {
-            body.append(&encode::encode_awaited());
-        }
         body.append(&encode::encode_program(plan, &contents.variables));
         Self {
             body: body.finish(),

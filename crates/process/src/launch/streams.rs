@@ -227,11 +227,6 @@ impl<'a> Ready<'a> {
         self.reopened.is_some() || !self.sockets.is_empty()
     }
 
-    /// Whether somebody has to relay while the guest runs.
-    pub(super) fn are_relayed(&self) -> bool {
-        !self.lanes.is_empty() || !self.sockets.is_empty()
-    }
-
     /// Once the guest runs: what follows its input file, and what relays. `input` and `pairs` come from
     /// init.
     pub(super) fn begin(

@@ -31,7 +31,7 @@ impl fmt::Display for Plan {
             };
             write_line(formatter, format_args!("{line}"))?;
         }
-        for step in &self.steps {
+        for step in self.steps.iter() {
             write_line(formatter, format_args!("{step}"))?;
         }
         if let Some(home) = &self.writable_home {
@@ -88,7 +88,7 @@ impl fmt::Display for Plan {
             )?;
         }
         self.write_confinement(formatter)?;
-        for row in &self.enforcement {
+        for row in self.enforcement.iter() {
             let level = match row.actual {
                 Level::Full => "full",
                 Level::Degraded => "DEGRADED",

@@ -145,7 +145,10 @@ impl Made {
     }
 
     fn plan_for(&self, command: &Command) -> Plan {
-        let mut plan = self.plan.clone();
+        let mut plan = Plan {
+            identity: self.plan.identity.noted(),
+            ..self.plan.clone()
+        };
         plan.set_arguments(command);
         plan
     }

@@ -110,7 +110,7 @@ impl Plan {
         self.arguments = arguments;
         self.add_descriptors(files);
         self.around_runner = Some(self.enforcement.clone());
-        for row in &mut self.enforcement {
+        for row in self.enforcement.iter_mut() {
             let mut held = runner.holds.iter();
             if let Some((_, how)) = held.find(|(capability, _)| *capability == row.capability) {
                 row.mechanism = format!("{how}; {} around the worker", row.mechanism);
@@ -218,7 +218,7 @@ impl Plan {
         if self.tier == Tier::Bare {
             return;
         }
-        for step in &mut self.steps {
+        for step in self.steps.iter_mut() {
             match step {
                 Step::Mount {
                     target, attributes, ..

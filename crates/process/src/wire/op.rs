@@ -97,9 +97,6 @@ pub const GUEST_BESIDE: u32 = 40;
 pub const PART_MADE: u32 = 42;
 /// Which step of the plan the next instruction is: not the one behind the last one.
 pub const ITEM: u32 = 43;
-/// Nobody has anything to do before the guest's end: [`super::INIT_STARTED`] comes with what is told next, if it comes with no
-/// descriptor.
-pub const AWAITED: u32 = 41;
 /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
-/// which then holds no more than `AWAITED`, `CWD` and what to execute, finds it waiting.
+/// which then holds no more than `CWD` and what to execute, finds it waiting.
 pub const GUEST_AHEAD: u32 = 24;

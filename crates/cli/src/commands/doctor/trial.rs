@@ -185,7 +185,6 @@ fn streams(null: &File) -> Streams<'_> {
         passed: &[],
         questions: None,
         journal: None,
-        is_awaited: false,
     }
 }
 

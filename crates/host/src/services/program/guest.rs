@@ -160,7 +160,6 @@ impl Recipe {
             questions: None,
             journal,
             passed: &passed,
-            is_awaited: false,
         };
         Ok(plan.launch(&prepared, launcher, &streams)?)
     }

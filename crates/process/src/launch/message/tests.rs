@@ -53,7 +53,6 @@ fn message(plan: &Plan, done: &Prelude, tasks: usize) -> (Vec<u8>, usize) {
         terminal: None,
         questions: None,
         journal: None,
-        is_awaited: false,
         passed: &passed,
     };
     let tasks: Vec<_> = (0..tasks).map(|_| null().into()).collect();
@@ -71,7 +70,6 @@ fn message(plan: &Plan, done: &Prelude, tasks: usize) -> (Vec<u8>, usize) {
         counter: None,
         listeners: &listeners,
         temporary: None,
-        is_awaited: false,
         variables: vec!["TOLD=yes".into()],
     });
     (message.body.clone(), message.fds.len())

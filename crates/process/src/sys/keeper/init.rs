@@ -20,7 +20,6 @@ use crate::{
     During, Failure, SUPERVISOR, failed, kernel, message::Reader, privileges, quotas::Quotas,
     record_bytes, send_record, title::Title, wire,
 };
-use core::cell::Cell;
 use kernel::{Errno, Fd};
 use wire::{Record, Step};
 
@@ -166,20 +165,15 @@ fn begin(
         // What it does for the guest counts as the guest's.
         let _ = kernel::set_affinity(mask);
     }
-    let untold = tell_started(init, &setup);
+    tell_started(init, &setup);
     // Who waits for the start does not wait for this. The domain ends if there is no memory for it.
-    let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4);
-    let kept = kept.inspect_err(|_| {
-        let untold = untold.iter();
-        untold.for_each(|started| send_record(init.socket, started, &[]));
-    })?;
+    let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4)?;
     let counter = setup.cpu_counter.map(|counter| counter.file);
     for fd in setup.fds().iter().filter(|fd| Some(**fd) != counter) {
         kernel::close(*fd);
     }
     let running = guest::Running {
         pid,
-        untold: Cell::new(untold),
         gate: Some(GATE),
         again: kept.again,
         attendants: exec::Attendants::default(),
@@ -211,9 +205,8 @@ pub(crate) fn tell_ready(socket: Fd) {
     let _ = kernel::write(socket, record_bytes(&record));
 }
 
-/// The guest's program runs. What the supervisor needs of it goes to the supervisor. Gives what is to be told later, if the
-/// supervisor need not know before.
-fn tell_started(init: &Init, setup: &launch::Setup) -> Option<Record> {
+/// The guest's program runs. What the supervisor needs of it goes to the supervisor.
+fn tell_started(init: &Init, setup: &launch::Setup) {
     let mut record = Record {
         kind: wire::INIT_STARTED,
         ..Record::default()
@@ -261,15 +254,11 @@ fn tell_started(init: &Init, setup: &launch::Setup) -> Option<Record> {
         record.words[wire::started::PAIRS] += 1;
         pair.iter().for_each(|end| add(*end));
     }
-    if setup.is_awaited && count == 0 {
-        return Some(record);
-    }
     send_record(init.socket, &record, &fds[..count]);
     let ours = setup.pairs[..setup.pair_count].iter().map(|pair| &pair[0]);
     for fd in fds[..owned].iter().chain(ours) {
         kernel::close(*fd);
     }
-    None
 }
 
 /// What init offers of its own, an input, and both ends of a pair for each stream.

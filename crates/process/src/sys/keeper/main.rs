@@ -50,7 +50,7 @@ mod title;
 mod wire;
 
 use kernel::{Errno, Fd};
-use record::{record_bytes, record_from, records_bytes, send_record};
+use record::{record_bytes, record_from, send_record};
 use title::Title;
 use wire::{Record, Step};
 

@@ -11,12 +11,8 @@ pub(crate) fn send_record(socket: Fd, record: &Record, fds: &[Fd]) {
 }
 
 pub(crate) fn record_bytes(record: &Record) -> &[u8] {
-    records_bytes(core::slice::from_ref(record))
-}
-
-pub(crate) fn records_bytes(records: &[Record]) -> &[u8] {
     // SAFETY: `Record` is 32 words without padding, so every byte of it is initialised.
-    unsafe { core::slice::from_raw_parts(records.as_ptr().cast::<u8>(), size_of_val(records)) }
+    unsafe { core::slice::from_raw_parts((&raw const *record).cast::<u8>(), wire::RECORD_BYTES) }
 }
 
 pub(crate) fn record_from(bytes: &[u8]) -> Option<Record> {

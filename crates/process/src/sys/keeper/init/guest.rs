@@ -13,10 +13,9 @@ use crate::{
     message::Reader,
     privileges,
     text::Text,
-    wire::{self, Record, Step},
+    wire::{self, Step},
 };
 use core::{
-    cell::Cell,
     ptr,
     sync::atomic::{AtomicPtr, Ordering},
 };
@@ -29,8 +28,6 @@ pub(crate) const STANDARD_STREAMS: usize = 3;
 /// A guest that runs.
 pub(crate) struct Running {
     pub(crate) pid: i32,
-    /// That its program runs, until somebody is told.
-    pub(crate) untold: Cell<Option<Record>>,
     /// Where init hears what is asked for at the keeper's door; `None` once nobody can.
     pub(crate) gate: Option<Fd>,
     /// What another process of the domain's is started with.

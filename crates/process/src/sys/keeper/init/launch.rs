@@ -36,8 +36,6 @@ pub(crate) struct Setup {
     pub(crate) passed: (usize, usize),
     /// Some of them are sockets for whoever finds its own pid in `LISTEN_PID`.
     pub(crate) tells_pid: bool,
-    /// That its program runs is told with what is told next.
-    pub(crate) is_awaited: bool,
     /// A `/proc` that only init has.
     pub(crate) own_proc: Option<Fd>,
     /// The domain's own `devpts`.
@@ -208,7 +206,6 @@ impl Default for Setup {
             stack: None,
             passed: (0, 0),
             tells_pid: false,
-            is_awaited: false,
             own_proc: None,
             devpts: None,
             kept_file: None,
@@ -438,7 +435,6 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
             setup.passed = (reader.u32()? as usize, reader.u32()? as usize);
             setup.tells_pid = reader.u32()? != 0;
         }
-        op::AWAITED => setup.is_awaited = true,
         op::GUEST_AHEAD => setup.guest_ahead = true,
         op::EXEC => setup.program = Some(program(reader, setup.messages.last()?)?),
         _ => return Err(Errno::NOSYS),

@@ -8,7 +8,7 @@ use super::{
     perform, terminal,
 };
 use crate::{
-    kernel, record_bytes, record_from, records_bytes, send_record,
+    kernel, record_bytes, record_from, send_record,
     text::{Text, number},
     wire,
 };
@@ -93,7 +93,6 @@ fn answer_gate(init: &Init, running: &mut Running, observer: &Observer) {
                 kind: wire::INIT_ASKED,
                 ..Record::default()
             };
-            tell_started(init, running);
             // Whoever asked hears that the session is closed, where the supervisor does not take it.
             let _ = kernel::send_at_once(init.socket, record_bytes(&asked), &[session]);
             kernel::close(session);
@@ -213,7 +212,6 @@ fn continue_guest(init: &Init, running: &Running, place: u64) {
         let _ = terminal::put_in_front(slave, group);
     }
     let _ = kernel::kill(-running.pid, kernel::SIGCONT);
-    tell_started(init, running);
     let answer = Record {
         kind: wire::INIT_CONTINUED,
         ..Record::default()
@@ -230,19 +228,11 @@ fn reap(init: &Init, running: &mut Running, observer: &mut Observer) -> bool {
                 running.attendants.end(pid, observer);
             }
         } else if has_stopped {
-            tell_started(init, running);
             tell_of_stop(init, status >> 8 & 0xff);
         } else {
             finish(init, (&*running, &*observer), status, wire::REASON_GUEST);
         }
     })
-}
-
-/// What was left for what is told next.
-fn tell_started(init: &Init, running: &Running) {
-    if let Some(started) = running.untold.take() {
-        send_record(init.socket, &started, &[]);
-    }
 }
 
 /// A guest can stop and go on as often as it likes, also while its supervisor is stopped and reads
@@ -297,14 +287,7 @@ fn finish_for(
     words[ended::MORE] = more;
     words[ended::FULL] = full;
     let kind = wire::INIT_ENDED;
-    let ended = Record { kind, words };
-    match running.untold.take() {
-        // At once: whoever waits is woken by the first byte.
-        Some(started) => {
-            let _ = kernel::send(init.socket, records_bytes(&[started, ended]), &[]);
-        }
-        None => send_record(init.socket, &ended, &[]),
-    }
+    send_record(init.socket, &Record { kind, words }, &[]);
     if !seen.is_empty() {
         let _ = kernel::send(init.socket, seen, &[]);
     }
