@@ -61,19 +61,29 @@ static int wait_for(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static int execute(char **command)
+{
+	execv(command[0], command);
+	die(command[0]);
+	return 125;
+}
+
+static int execute_parked(void *command)
+{
+	if (hold() != 0)
+		die("stdout");
+	return execute(command);
+}
+
 /* In the first process of the namespaces. */
 static void be_first(char **command, int is_parked)
 {
 	mount_one();
-	pid_t child = vfork();
+	pid_t child = is_parked ? begin_beside(execute_parked, command) : vfork();
 	if (child < 0)
 		die("vfork");
-	if (child == 0) {
-		if (is_parked && hold() != 0)
-			die("stdout");
-		execv(command[0], command);
-		die(command[0]);
-	}
+	if (child == 0)
+		execute(command);
 	_exit(wait_for(child));
 }
 
@@ -107,7 +117,7 @@ int main(int argc, char **argv)
 		return 125;
 	}
 	if (is_parked && park(begin_parked, stack + STACK_BYTES, NAMESPACES, argv + 2) != 0)
-		die("park");
+		die("parked");
 	if (is_parked)
 		return 0;
 	return is_as_root ? run(argv + 2, NAMESPACES & ~CLONE_NEWUSER) : run(argv + 1, NAMESPACES);

@@ -230,6 +230,21 @@ static int wait_for(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static int execute(char **command)
+{
+	execv(command[0], command);
+	die(command[0]);
+	return 125;
+}
+
+static int execute_parked(void *command)
+{
+	confine();
+	if (hold() != 0)
+		die("stdout");
+	return execute(command);
+}
+
 /* In the first process of the namespaces. */
 static int be_first_of(char **words, int is_parked)
 {
@@ -237,15 +252,12 @@ static int be_first_of(char **words, int is_parked)
 	char **command = make_root(words);
 	if (sethostname("guest", 5) != 0)
 		die("sethostname");
-	pid_t child = vfork();
+	pid_t child = is_parked ? begin_beside(execute_parked, command) : vfork();
 	if (child < 0)
 		die("vfork");
 	if (child == 0) {
 		confine();
-		if (is_parked && hold() != 0)
-			die("stdout");
-		execv(command[0], command);
-		die(command[0]);
+		execute(command);
 	}
 	_exit(wait_for(child));
 }
@@ -283,6 +295,6 @@ int main(int argc, char **argv)
 	if (!is_parked)
 		return run(words + 2);
 	if (park(be_first_parked, stack + STACK_BYTES, NAMESPACES, words + 2) != 0)
-		die("park");
+		die("parked");
 	return 0;
 }

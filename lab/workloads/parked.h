@@ -22,6 +22,14 @@ static int hold(void)
 	return 0;
 }
 
+/* A child in this one's memory that this one does not wait for meanwhile, as after vfork(2): who waits for its execution is
+ * woken by that. */
+static pid_t begin_beside(int (*execute)(void *), void *words)
+{
+	static char stack[64 << 10] __attribute__((aligned(16)));
+	return clone(execute, stack + sizeof stack, CLONE_VM | SIGCHLD, words);
+}
+
 /* Makes the first process, in these namespaces, and leaves it behind. No `CLONE_VM`: this program is gone before it. */
 static int park(int (*be_first)(void *), void *stack_end, int namespaces, void *words)
 {

@@ -48,7 +48,7 @@ impl fmt::Display for Floor {
                 "the program behind a system-call filter of one instruction, with the pid namespace and the mounts that its policy takes, and a look at modes where it may write"
             }
             Self::Start => {
-                "a launcher in C: the same namespaces, one mount, the program; parked, all but the program made ahead"
+                "a launcher in C: the same namespaces, one mount, the program; whole wall: all that a domain is; parked: all but the program made ahead"
             }
             Self::Notifier => {
                 "a listener in C that makes the program's sockets and connects them, with nothing to decide"

@@ -291,7 +291,7 @@ impl Program {
     }
 
     /// Runs it until a sibling that it leaves behind is [`HOLDING`] and waits for the end of its input: see
-    /// `lab/workloads/floor-start.c`.
+    /// `lab/workloads/parked.h`.
     pub(crate) fn park(&mut self) -> anyhow::Result<Parked> {
         let spawned = self
             .command

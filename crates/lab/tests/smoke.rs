@@ -173,12 +173,12 @@ fn start() {
     let floors = workloads.map(|one| floors(outcome, one));
     assert_eq!(
         floors,
-        [3, 2, 0],
-        "each with a whole wall, and one parked: {outcome}"
+        [4, 2, 0],
+        "each with a whole wall, and both parked: {outcome}"
     );
     assert_complete(
         outcome,
-        16 + peers + wasm_walls(outcome, "WebAssembly true"),
+        17 + peers + wasm_walls(outcome, "WebAssembly true"),
     );
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
@@ -227,8 +227,8 @@ fn osv_boot() {
     let outcome = run("osv-boot", out.path()).unwrap();
     let wasm = wasm_walls(&outcome, "main");
     assert_eq!(wasm == 1, has_wasi(), "{outcome}");
-    assert_eq!(floors(&outcome, "main"), 3, "{outcome}");
-    assert_complete(&outcome, 6 + wasm + peers(&outcome, "main"));
+    assert_eq!(floors(&outcome, "main"), 4, "{outcome}");
+    assert_complete(&outcome, 7 + wasm + peers(&outcome, "main"));
 }
 
 #[test]

@@ -454,7 +454,7 @@ fn a_guest_that_is_run_tells_what_one_that_is_spawned_does() {
     }
 }
 
-/// Where somebody has to do something for the guest meanwhile, the guest does not wait for its own end.
+/// Where somebody has to do something for the guest meanwhile, it is done.
 #[test]
 fn a_guest_that_is_run_is_served_meanwhile() {
     let [launcher, _] = launchers();
@@ -545,6 +545,8 @@ fn a_guest_that_is_run_is_operated_meanwhile() {
     });
     assert_eq!(ended.unwrap().ending, Ending::Operator);
     let ended = run("run-lost", &|found| {
+        // It has told of the start when it answers.
+        assert_eq!(further_in(found, "exit 6"), 6 << 8);
         let init = Pid::from_raw(found.id as i32).unwrap();
         rustix::process::kill_process(init, Signal::KILL).unwrap();
     });

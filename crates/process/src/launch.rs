@@ -215,14 +215,16 @@ impl Launcher {
         }
     }
 
-    /// What is made of a plan, unless it was for the launch before.
+    /// What is made of a plan: that of the launch before, where that was of the same.
     fn prepare_once(&self, plan: &Plan) -> Result<Option<Arc<Prepared>>, LaunchError> {
         let last = lock(&self.prepared).clone();
         if let Some(last) = last.filter(|last| last.is_of(plan)) {
             return Ok(Some(last));
         }
         let prepared = Prepared::of(plan, self)?.map(Arc::new);
-        lock(&self.prepared).clone_from(&prepared);
+        let former = std::mem::replace(&mut *lock(&self.prepared), prepared.clone());
+        // Not under the lock: there is much to give back.
+        drop(former);
         Ok(prepared)
     }
 
@@ -319,12 +321,12 @@ impl Launcher {
         let ready = streams::Ready::of(streams, self.machine.tier, plan.root_is_granted())?;
         let (files, needs_init) = (ready.files, ready.needs_init());
         let is_plain = files == StreamFiles::default() && !needs_init;
-        let given = prepared.filter(|one| is_plain && one.is_of(plan));
-        let last = match given {
+        let given = prepared.filter(|one| one.is_of(plan));
+        let of_launcher = match given {
             None if is_plain => self.prepare_once(plan)?,
             _ => None,
         };
-        let prepared = given.or(last.as_deref());
+        let prepared = given.or(of_launcher.as_deref()).filter(|_| is_plain);
         let seccomp = match prepared {
             Some(prepared) => Arc::clone(&prepared.seccomp),
             None => self.filter_of(plan, files)?,

@@ -95,7 +95,7 @@ impl Clone for Identity {
     }
 }
 
-/// Every step of one launch.
+/// Every step of one launch. It is not to be changed once it was launched: what launches of it have in common is made once.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     #[serde(skip)]
@@ -212,6 +212,16 @@ pub struct Plan {
     guarded: Vec<PathBuf>,
     #[serde(skip)]
     layout: Option<Arc<Layout>>,
+}
+
+impl Plan {
+    /// A copy that is changed in nothing but its arguments.
+    fn of_same(&self) -> Self {
+        Self {
+            identity: self.identity.noted(),
+            ..self.clone()
+        }
+    }
 }
 
 /// One resource limit of setrlimit(2).

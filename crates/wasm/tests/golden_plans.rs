@@ -172,7 +172,7 @@ fn a_guest_gets_the_granted_variables_and_no_others() {
     assert!(variables("[grants]\nread = ['.']").is_empty());
     let granted = "profiles = ['python']\n[grants]\nenv = ['A=1', 'LANG', 'ABSENT']";
     assert_eq!(
-        *variables(granted),
+        **variables(granted),
         ["A=1", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"]
     );
 }

@@ -218,7 +218,7 @@ fn figure(samples: &Samples, contender: &Contender) -> Figure {
         (MAIN, Unit::Microseconds),
         target,
     )
-    .beside_floor(samples, &least_of(contender), baseline)
+    .beside_floor(samples, &least_of(samples, contender), baseline)
 }
 
 fn table(figures: &[Figure]) -> Table {

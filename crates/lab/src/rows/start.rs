@@ -61,7 +61,7 @@ const REST: &str = "rest";
 /// The floor of those that are parked.
 pub(super) const PARKED_FLOOR: &str = "floor, parked";
 /// The same with all of a domain made ahead: what is executed is confined then.
-pub(super) const PARKED_WALL_FLOOR: &str = "floor, wall parked";
+pub(super) const PARKED_WALL_FLOOR: &str = "floor, parked wall";
 /// A launcher in C that makes all of a domain, and not its namespaces with one mount alone: what palisade's promises cost at
 /// least. A target against the floor may lie below it.
 pub(super) const WALL_FLOOR: &str = "floor, whole wall";
@@ -169,7 +169,7 @@ pub(super) fn add_floors<T: Trial + 'static>(
     Ok(())
 }
 
-/// What is left of it where a domain is parked, which then has all but the program.
+/// What is left of a start where a domain is parked, which then has all but the program.
 pub(super) fn add_parked_floors<T: Trial + 'static>(
     prepared: &mut Prepared,
     tools: &Tools,
@@ -210,7 +210,7 @@ fn add_same_view(prepared: &mut Prepared, tools: &Tools, policy: &Policy, comman
     prepared.warnings.extend(left_out);
 }
 
-/// A program whose namespaces are there before it is asked for.
+/// A program of which all else is there before it is asked for.
 struct ParkedFloor(Program);
 
 impl Trial for ParkedFloor {
@@ -359,21 +359,25 @@ fn wall_figure(samples: &Samples, contender: &Contender) -> Figure {
         (WALL, Unit::Microseconds),
         target_of(contender),
     )
-    .beside_floor(samples, &least_of(contender), baseline)
+    .beside_floor(samples, &least_of(samples, contender), baseline)
 }
 
-/// What a target is judged beside: all that a domain is.
-pub(super) fn least_of(contender: &Contender) -> Contender {
+/// What a target is judged beside: all that a domain is, or the least of it where the machine has no such floor.
+pub(super) fn least_of(samples: &Samples, contender: &Contender) -> Contender {
     let subject = match contender.subject.as_str() {
         PARKED | PLANNED => PARKED_WALL_FLOOR,
         _ => WALL_FLOOR,
     };
-    Contender::new(&contender.workload, subject)
+    let whole = Contender::new(&contender.workload, subject);
+    match samples.contenders().contains(&whole) {
+        true => whole,
+        false => floor_of(contender),
+    }
 }
 
 /// What is compared with the floor, judged beside what all of the wall takes.
 pub(super) fn beside_wall(figure: Figure, samples: &Samples, floor: &Contender) -> Figure {
-    let least = least_of(&figure.contender);
+    let least = least_of(samples, &figure.contender);
     figure.beside_floor(samples, &least, Some(floor))
 }
 
@@ -405,7 +409,7 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
 }
 
 /// Starts beside others' of the same rounds: the module's beside that of a native program behind the process wall and beside
-/// wasmtime's, the command's beside bubblewrap's, and each that has a floor beside that of all of the wall. What bubblewrap shows of the system is more than palisade's view, all of `/etc`.
+/// wasmtime's, the command's beside bubblewrap's, and native ones beside the floor of the whole wall. What bubblewrap shows of the system is more than palisade's view, all of `/etc`.
 fn other_figures(samples: &Samples) -> Vec<Figure> {
     let module = (MODULE, WASM);
     let of_command = Some(Target::AtMostTimesOther(MOST_TIMES_FLOOR));
@@ -534,10 +538,7 @@ fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
         BUBBLEWRAP => "  palisade × bubblewrap".to_owned(),
         SAME_VIEW => "  palisade × same view".to_owned(),
         WALL_FLOOR => "  palisade × whole wall".to_owned(),
-        PARKED_WALL_FLOOR => {
-            let subject = &figure.contender.subject;
-            format!("  {} × wall", subject.trim_start_matches("library, "))
-        }
+        PARKED_WALL_FLOOR => format!("  {} × whole wall", readiness(&figure.contender)),
         other => format!("  wasm × {other}"),
     };
     let mut cells = vec![title];
@@ -547,6 +548,12 @@ fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
     cells.push(figure.target.map_or_else(String::new, target_cell));
     cells.push(figure.verdict_cell());
     cells
+}
+
+/// How much is there before one of the library's is asked for. Their titles say elsewhere whose they are.
+fn readiness(contender: &Contender) -> &str {
+    let named = contender.subject.split_once(", ");
+    named.map_or(&contender.subject, |(_, readiness)| readiness)
 }
 
 fn wall_cells(figure: &Figure, to_floor: Option<&Figure>) -> Vec<String> {
@@ -603,10 +610,9 @@ fn step_table(samples: &Samples) -> Table {
             steps.push(measure);
         }
     }
-    // "library, parked" is one word in a title that has said where the columns come from.
-    let title_of = |contender: &&Contender| match contender.subject.split_once(", ") {
-        Some((_, readiness)) => readiness.to_owned(),
-        None => "command".to_owned(),
+    let title_of = |contender: &&Contender| match contender.subject.as_str() {
+        REPORTING => "command".to_owned(),
+        _ => readiness(contender).to_owned(),
     };
     let mut table = Table::new(std::iter::once(String::new()).chain(stepped.iter().map(title_of)));
     for (measure, title) in steps

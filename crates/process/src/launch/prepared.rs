@@ -21,9 +21,11 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// `None` of a plan that has no file system of its own, and where no domain waits for a launch: a start takes milliseconds
-    /// then, and this would be memory of each plan's.
+    /// then, and this would be memory of each plan's. Nor of one whose guest gets some of the processors that the thread has
+    /// which launches it.
     pub(crate) fn of(plan: &Plan, launcher: &Launcher) -> Result<Option<Self>, LaunchError> {
-        let Some(layout) = plan.layout().filter(|_| launcher.parks_ahead) else {
+        let is_kept = launcher.parks_ahead && plan.affinity.is_none();
+        let Some(layout) = plan.layout().filter(|_| is_kept) else {
             return Ok(None);
         };
         let files = StreamFiles::default();
@@ -36,7 +38,7 @@ impl Prepared {
         }))
     }
 
-    /// Whether it was made of this plan, and no copy of it.
+    /// Whether it was made of this plan, whatever its arguments were, and no copy that may have been changed.
     pub(super) fn is_of(&self, plan: &Plan) -> bool {
         self.of.is(&plan.identity)
     }

@@ -87,7 +87,7 @@ impl Memory {
             // As it is now: what only this plan asked of it is known by now.
             machine: spec.machine.clone(),
             testimony,
-            plan: plan.clone(),
+            plan: plan.of_same(),
         });
         let known = made.map_or(Known::TooMuch, |made| Known::Plan(Arc::new(made)));
         self.keep(spec.policy, known);
@@ -145,10 +145,7 @@ impl Made {
     }
 
     fn plan_for(&self, command: &Command) -> Plan {
-        let mut plan = Plan {
-            identity: self.plan.identity.noted(),
-            ..self.plan.clone()
-        };
+        let mut plan = self.plan.of_same();
         plan.set_arguments(command);
         plan
     }

@@ -102,7 +102,8 @@ fn the_guest_starts_where_it_can_see_something() {
     assert_eq!(plan_in(&lost, "program", "").cwd, Path::new("/"));
 }
 
-/// What was prepared for a plan is not for a copy of it, which may have been changed.
+/// What was prepared for a plan is not for a copy of it, which may have been changed. (Copies of a remembered plan differ in
+/// arguments alone: `memory/tests.rs`.)
 #[test]
 fn a_copy_is_another_plan() {
     let plan = plan("");
@@ -561,7 +562,7 @@ fn nothing_but_the_one_program_is_executed_whatever_is_granted() {
     let program = Path::new("/bin/true");
     let mut plan = plan("[grants]\nwrite = ['work']\nexec = ['work', '/tmp']");
     plan.execute_only(program);
-    for step in &plan.steps {
+    for step in plan.steps.iter() {
         let is_held = match step {
             Step::Mount { attributes, .. } => *attributes == *attributes | Attributes::NOEXEC,
             Step::Remount { set, clear, .. } => {

@@ -172,6 +172,28 @@ fn whatever_else_a_plan_is_made_of_may_be_another() {
     }
 }
 
+/// What is made of one for its launches is another's, too, but for arguments.
+#[test]
+fn remembered_plans_are_the_same_as_long_as_nothing_else_changes() {
+    let memory = Memory::default();
+    let (policy, machine) = (policy(POLICIES[1]), machine(Tier::UserNamespace));
+    let plan = |argument: &str, language: &str, host: Table| {
+        let (command, surroundings) = (command(argument), surroundings(language));
+        let spec = Spec::new(&policy, &command, &machine, &surroundings);
+        memory.make_plan(&spec, &host).unwrap()
+    };
+    let first = plan("1", "C", host());
+    let [second, third] = ["2", "3"].map(|argument| plan(argument, "C", host()));
+    assert!(second.identity.is(&third.identity) && !first.identity.is(&second.identity));
+    let others = [
+        plan("3", "C", CHANGES[2].1(host())),
+        plan("3", "de_DE", host()),
+        third.clone(),
+    ];
+    let are_others = others.iter().all(|other| !other.identity.is(&third.identity));
+    assert!(are_others);
+}
+
 #[test]
 fn two_policies_at_once_are_planned_each_by_itself() {
     let memory = Memory::default();
