@@ -1,6 +1,6 @@
 //! Starting guests from within this process, as a program that embeds palisade does.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use palisade::{Builder, Domain, Launcher, Machine, Policy, Prepared, Report, Stdio};
 use palisade_wall::Command;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub enum Readiness {
 #[derive(Debug)]
 pub struct Library {
     start: Start,
+    /// What becomes of its output.
+    stdout: fn() -> Stdio,
     /// Absent while it is cold.
     launcher: Option<Arc<Launcher>>,
 }
@@ -40,6 +42,34 @@ impl Library {
     ///
     /// When this machine can't hold a domain.
     pub fn new(readiness: Readiness, policy: Policy, command: Command) -> anyhow::Result<Self> {
+        let library = Self::starting(readiness, policy, command, Stdio::null)?;
+        library.run()?;
+        library.get_ready()?;
+        Ok(library)
+    }
+
+    /// The same for a command whose output is read: see [`Library::run_for_output`].
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Library::new`].
+    pub fn printing(
+        readiness: Readiness,
+        policy: Policy,
+        command: Command,
+    ) -> anyhow::Result<Self> {
+        let library = Self::starting(readiness, policy, command, Stdio::piped)?;
+        library.run_for_output()?;
+        library.get_ready()?;
+        Ok(library)
+    }
+
+    fn starting(
+        readiness: Readiness,
+        policy: Policy,
+        command: Command,
+        stdout: fn() -> Stdio,
+    ) -> anyhow::Result<Self> {
         let launcher = || Launcher::new(Machine::probe());
         let launcher = match readiness {
             Readiness::Cold => None,
@@ -48,15 +78,16 @@ impl Library {
         };
         let start = match readiness {
             Readiness::Planned => {
-                let builder = builder(&policy, &command, launcher.clone());
+                let builder = builder(&policy, &command, launcher.clone()).stdout(stdout());
                 Start::Planned(Box::new(builder.prepare()?))
             }
             _ => Start::Wanted(Box::new(policy), command),
         };
-        let library = Self { start, launcher };
-        library.run()?;
-        library.get_ready()?;
-        Ok(library)
+        Ok(Self {
+            start,
+            stdout,
+            launcher,
+        })
     }
 
     /// Waits for what shall be there before the next guest is asked for. Not part of a start.
@@ -79,9 +110,7 @@ impl Library {
     pub fn run(&self) -> anyhow::Result<Report> {
         let report = match &self.start {
             Start::Planned(prepared) => prepared.run()?,
-            Start::Wanted(policy, command) => {
-                builder(policy, command, self.launcher.clone()).run()?
-            }
+            Start::Wanted(policy, command) => self.builder(policy, command).run()?,
         };
         check(&report)?;
         Ok(report)
@@ -91,16 +120,19 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// When the start fails or the guest does, when it printed no text, or when it is planned already,
-    /// with nowhere to print.
+    /// When the start fails or the guest does, or when it printed no text.
     pub fn run_for_output(&self) -> anyhow::Result<String> {
-        let Start::Wanted(policy, command) = &self.start else {
-            bail!("a planned guest prints nothing");
+        let guest = match &self.start {
+            Start::Planned(prepared) => prepared.spawn()?,
+            Start::Wanted(policy, command) => self.builder(policy, command).spawn()?,
         };
-        let builder = builder(policy, command, self.launcher.clone());
-        let output = builder.stdout(Stdio::piped()).spawn()?.wait_with_output()?;
+        let output = guest.wait_with_output()?;
         check(&output.report)?;
         String::from_utf8(output.stdout).context("the output is not text")
+    }
+
+    fn builder(&self, policy: &Policy, command: &Command) -> Builder {
+        builder(policy, command, self.launcher.clone()).stdout((self.stdout)())
     }
 }
 
@@ -109,7 +141,6 @@ fn builder(policy: &Policy, command: &Command, launcher: Option<Arc<Launcher>>) 
     Domain::builder(&command.program)
         .args(&command.arguments)
         .policy(policy.clone())
-        .stdout(Stdio::null())
         .stderr(Stdio::null())
         .launcher(launcher.unwrap_or_else(|| Arc::new(Launcher::new(Machine::probe()))))
 }

@@ -228,7 +228,7 @@ fn osv_boot() {
     let wasm = wasm_walls(&outcome, "main");
     assert_eq!(wasm == 1, has_wasi(), "{outcome}");
     assert_eq!(floors(&outcome, "main"), 4, "{outcome}");
-    assert_complete(&outcome, 7 + wasm + peers(&outcome, "main"));
+    assert_complete(&outcome, 8 + wasm + peers(&outcome, "main"));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use super::{
     BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, WASM, is_floor, policies, ratio_cell,
     start::{
-        MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED, add_floors, add_parked_floors,
+        MOST_TIMES_FLOOR, MOST_TIMES_PARKED_FLOOR, PARKED, PLANNED, add_floors, add_parked_floors,
         beside_wall, floor_of, least_of, target_cell,
     },
     try_peers,
@@ -54,11 +54,16 @@ impl Method for Boot {
             let contender = Contender::new(WORKLOAD, subject.name());
             prepared.trials.push((contender, Box::new(trial)));
         }
-        let library = Library::new(Readiness::Parked, alone.clone(), command.clone())?;
-        let contender = Contender::new(WORKLOAD, PARKED);
-        prepared
-            .trials
-            .push((contender, Box::new(BootingLibrary(library))));
+        for (name, readiness) in [
+            (PARKED, Readiness::Parked),
+            (PLANNED, Readiness::Planned),
+        ] {
+            let library = Library::printing(readiness, alone.clone(), command.clone())?;
+            let contender = Contender::new(WORKLOAD, name);
+            prepared
+                .trials
+                .push((contender, Box::new(BootingLibrary(library))));
+        }
         add_floors(
             &mut prepared,
             tools,
@@ -194,7 +199,7 @@ fn floor_figure(samples: &Samples, contender: &Contender) -> Option<Figure> {
     let is_measured = samples.contenders().contains(&floor);
     let target = match contender.subject.as_str() {
         PALISADE => Some(Target::AtMostTimesFloor(MOST_TIMES_FLOOR)),
-        PARKED => Some(Target::AtMostTimesFloor(MOST_TIMES_PARKED_FLOOR)),
+        PARKED | PLANNED => Some(Target::AtMostTimesFloor(MOST_TIMES_PARKED_FLOOR)),
         _ => None,
     };
     let measure = (MAIN, Unit::Microseconds);
@@ -287,6 +292,7 @@ mod tests {
             BARE,
             PALISADE,
             PARKED,
+            PLANNED,
             FLOOR,
             PARKED_FLOOR,
             PARKED_WALL_FLOOR,
@@ -297,7 +303,9 @@ mod tests {
         .map(|one| Contender::new(WORKLOAD, one));
         let mut samples = Samples::new(contenders.to_vec());
         for round in 0..20 {
-            let of_round = [150.0, 900.0, 340.0, 700.0, 320.0, 330.0, 890.0, 1100.0, 1250.0]
+            let of_round = [
+                150.0, 900.0, 350.0, 340.0, 700.0, 320.0, 330.0, 890.0, 1100.0, 1250.0,
+            ]
                 .map(|value_us| vec![Reading::one_us(MAIN, value_us + f64::from(round))]);
             samples.push_round(of_round.to_vec());
         }

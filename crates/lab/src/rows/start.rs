@@ -50,7 +50,7 @@ const LIBRARY: [(&str, Readiness); 4] = [
     (PLANNED, Readiness::Planned),
 ];
 pub(super) const PARKED: &str = "library, parked";
-const PLANNED: &str = "library, planned";
+pub(super) const PLANNED: &str = "library, planned";
 const SYSTEM_TRUE: &str = "/usr/bin/true";
 
 /// The whole time of a run.
@@ -453,7 +453,7 @@ fn other_figures(samples: &Samples) -> Vec<Figure> {
             // They are the other figure's; only the ratio is another one.
             summary: None,
             difference: None,
-            ..Figure::of(samples, &ours, Some(&other), measure, target)
+            ..Figure::of(samples, &ours, Some(&other), measure, target).against(&other.subject)
         })
     };
     others.into_iter().filter_map(figure).collect()

@@ -125,6 +125,22 @@ fn the_tables_fit_a_terminal() {
     );
 }
 
+/// Else others would have taken fewer turns, and the target be told as undecided.
+#[test]
+fn whom_a_start_is_compared_with_takes_part_as_long_as_it_does() {
+    let (figures, _) = Start.present(&quiet_machine());
+    let compared = figures
+        .iter()
+        .filter_map(|figure| Some((figure.measure.strip_prefix("wall to ")?, figure)));
+    let mut count = 0;
+    for (other, figure) in compared {
+        let against = figure.against.as_deref();
+        assert_eq!(against, Some(other), "{}", figure.contender.subject);
+        count += 1;
+    }
+    assert_eq!(count, 9 + 9);
+}
+
 #[test]
 fn every_target_belongs_to_a_contender() {
     let subjects = std::iter::once(PALISADE).chain(LIBRARY.map(|(name, _)| name));
