@@ -54,10 +54,7 @@ impl Method for Boot {
             let contender = Contender::new(WORKLOAD, subject.name());
             prepared.trials.push((contender, Box::new(trial)));
         }
-        for (name, readiness) in [
-            (PARKED, Readiness::Parked),
-            (PLANNED, Readiness::Planned),
-        ] {
+        for (name, readiness) in [(PARKED, Readiness::Parked), (PLANNED, Readiness::Planned)] {
             let library = Library::printing(readiness, alone.clone(), command.clone())?;
             let contender = Contender::new(WORKLOAD, name);
             prepared
@@ -306,7 +303,7 @@ mod tests {
             let of_round = [
                 150.0, 900.0, 350.0, 340.0, 700.0, 320.0, 330.0, 890.0, 1100.0, 1250.0,
             ]
-                .map(|value_us| vec![Reading::one_us(MAIN, value_us + f64::from(round))]);
+            .map(|value_us| vec![Reading::one_us(MAIN, value_us + f64::from(round))]);
             samples.push_round(of_round.to_vec());
         }
         let (_, text) = present_on_terminal(&Boot, &samples);

@@ -88,7 +88,12 @@ impl Method for Start {
                 .trials
                 .push((Contender::new(STATIC, name), Box::new(library)));
         }
-        add_parked_floors(&mut prepared, tools, (STATIC, &alone, &command), ParkedFloor)?;
+        add_parked_floors(
+            &mut prepared,
+            tools,
+            (STATIC, &alone, &command),
+            ParkedFloor,
+        )?;
         if Path::new(SYSTEM_TRUE).exists() {
             let (policy, command) = (Policy::default(), Command::new(SYSTEM_TRUE));
             add_programs(&mut prepared, tools, (SYSTEM, &policy, &command))?;

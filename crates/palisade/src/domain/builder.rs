@@ -455,11 +455,7 @@ impl Builder {
         })
     }
 
-    fn launch(
-        &self,
-        plan: &dyn Plan<Launcher = Launcher>,
-        ready: &Ready,
-    ) -> Result<Domain, Error> {
+    fn launch(&self, plan: &dyn Plan<Launcher = Launcher>, ready: &Ready) -> Result<Domain, Error> {
         let launcher = self.chosen_launcher();
         let null = Null::default();
         let (stdin, stdin_pipe) = self.stdin.for_reading(&null)?;

@@ -190,7 +190,9 @@ fn remembered_plans_are_the_same_as_long_as_nothing_else_changes() {
         plan("3", "de_DE", host()),
         third.clone(),
     ];
-    let are_others = others.iter().all(|other| !other.identity.is(&third.identity));
+    let are_others = others
+        .iter()
+        .all(|other| !other.identity.is(&third.identity));
     assert!(are_others);
 }
 
