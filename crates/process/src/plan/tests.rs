@@ -112,6 +112,17 @@ fn a_copy_is_another_plan() {
     assert!(noted.is(&plan.identity));
 }
 
+/// The guest of such a plan has some of the processors of whoever launches it.
+#[test]
+fn what_the_launching_thread_decides_is_not_prepared() {
+    let launcher = crate::Launcher::new(crate::Machine::probe()).park_ahead();
+    let prepared = |plan: &Plan| crate::launch::Prepared::of(plan, &launcher).unwrap();
+    let mut plan = plan("");
+    assert!(prepared(&plan).is_some());
+    plan.affinity = Some(1);
+    assert!(prepared(&plan).is_none());
+}
+
 #[test]
 fn a_program_with_a_slash_is_taken_as_it_is() {
     let candidates =
