@@ -115,7 +115,7 @@ fn a_copy_is_another_plan() {
 /// The guest of such a plan has some of the processors of whoever launches it.
 #[test]
 fn what_the_launching_thread_decides_is_not_prepared() {
-    let launcher = crate::Launcher::new(crate::Machine::probe()).park_ahead();
+    let launcher = crate::Launcher::new(Machine::probe()).park_ahead();
     let prepared = |plan: &Plan| crate::launch::Prepared::of(plan, &launcher).unwrap();
     let mut plan = plan("");
     assert!(prepared(&plan).is_some());
