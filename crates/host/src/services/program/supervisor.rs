@@ -69,10 +69,12 @@ impl Supervisor {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let thread = thread::Builder::new().name("programs".into());
         let thread = thread.spawn(move || {
             let tasks = LocalSet::new();
-            runtime.block_on(tasks.run_until(look_after(received, launcher, bounds)));
+            let alive = Alive::new(bounds, processors * STARTS_PER_PROCESSOR);
+            runtime.block_on(tasks.run_until(look_after(received, launcher, alive)));
             // Whatever still runs is dropped here, and a domain ends with its value.
             drop(tasks);
             // What is being compiled for a start is not waited for: nobody is there to take it.
@@ -136,11 +138,9 @@ impl Order {
 async fn look_after(
     mut orders: mpsc::UnboundedReceiver<Command>,
     launcher: Arc<Launcher>,
-    bounds: ProgramBounds,
+    alive: Rc<Alive>,
 ) {
     let client = Client::new(ClientSettings::default());
-    let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let alive = Alive::new(bounds, processors * STARTS_PER_PROCESSOR);
     tokio::task::spawn_local(Rc::clone(&alive).watch_memory());
     let mut lives = JoinSet::new();
     let (server, is_up) = watch::channel(());
