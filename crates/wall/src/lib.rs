@@ -35,7 +35,7 @@ pub use report::{
     report_schema,
 };
 pub use streams::{Streams, Terminal};
-pub use surroundings::{HandedListener, Surroundings};
+pub use surroundings::{HandedListener, PASSED_ON, Surroundings};
 
 use std::ffi::OsString;
 

@@ -1,14 +1,56 @@
 //! The circumstances of a launch.
 
+use palisade_policy::Policy;
 use serde::Serialize;
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    time::Duration,
+};
+
+/// Variables of palisade's own that every guest gets: language and looks, locale(7). They say nothing about the host that output
+/// would not.
+pub const PASSED_ON: [&str; 19] = [
+    "LANG",
+    "LANGUAGE",
+    "LC_ADDRESS",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_IDENTIFICATION",
+    "LC_MEASUREMENT",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NAME",
+    "LC_NUMERIC",
+    "LC_PAPER",
+    "LC_TELEPHONE",
+    "LC_TIME",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+];
+
+/// Those that a plan reads itself: where what profiles grant lies, and who commits.
+const READ: [&str; 9] = [
+    "HOME",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "GOMODCACHE",
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+];
 
 /// Where and as what palisade itself was started, as far as a plan depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The working directory, if it can be told.
     pub cwd: Option<PathBuf>,
-    /// The environment.
+    /// The environment, or what of it a plan asks for.
     pub environment: Vec<(OsString, OsString)>,
     /// What files of variables say ([`palisade_policy::Grants::env_files`]). Values are not printed.
     pub file_variables: Vec<(OsString, OsString)>,
@@ -58,19 +100,68 @@ impl Surroundings {
         Self {
             cwd: std::env::current_dir().ok(),
             environment: std::env::vars_os().collect(),
-            file_variables: Vec::new(),
-            name: None,
             terminal,
-            handed: Vec::new(),
-            inner_port: None,
-            can_freeze: false,
-            watch: false,
-            asks: None,
-            asks_files: false,
-            grantable: false,
-            relied: Vec::new(),
-            sensitive: Vec::new(),
-            tells: false,
+            ..Self::default()
         }
+    }
+
+    /// The same, with no more of the environment than a plan of this policy asks for: to copy all of it takes longer.
+    pub fn asked_for_by(policy: &Policy) -> Self {
+        let granted = policy.grants.env.iter().filter(|env| env.value.is_none());
+        let granted = granted.map(|env| env.name.as_str());
+        let names = PASSED_ON.into_iter().chain(READ).chain(granted);
+        let set = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+        Self {
+            cwd: std::env::current_dir().ok(),
+            environment: set.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// What a variable says that a plan reads itself, one of a fixed list.
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        debug_assert!(READ.contains(&name), "{name} may not be there");
+        self.passed(name)
+    }
+
+    /// What a variable says that the policy passes on.
+    pub fn passed(&self, name: &str) -> Option<&OsStr> {
+        let mut all = self.environment.iter().rev();
+        let found = all.find(|(other, _)| other == name);
+        found.map(|(_, value)| value.as_os_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_policy::EnvGrant;
+
+    #[test]
+    fn what_a_plan_asks_for_is_there_and_no_more() {
+        let mut policy = Policy::default();
+        for (name, value) in [("PATH", None), ("HOME", Some("/elsewhere")), ("=", None)] {
+            policy.grants.env.push(EnvGrant {
+                name: name.into(),
+                value: value.map(str::to_owned),
+            });
+        }
+        let (whole, part) = (
+            Surroundings::here(false),
+            Surroundings::asked_for_by(&policy),
+        );
+        let mut asked_for: Vec<_> = PASSED_ON.into_iter().chain(READ).chain(["PATH"]).collect();
+        for name in &asked_for {
+            assert_eq!(whole.passed(name), part.passed(name), "{name}");
+        }
+        assert!(part.passed("PATH").is_some());
+        asked_for.sort_unstable();
+        let is_asked_for =
+            |(name, _): &&(OsString, OsString)| asked_for.contains(&name.to_str().unwrap());
+        assert_eq!(
+            part.environment.iter().filter(is_asked_for).count(),
+            part.environment.len()
+        );
+        assert_eq!(part.cwd, whole.cwd);
     }
 }

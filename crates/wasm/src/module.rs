@@ -1,10 +1,12 @@
 //! Which program a user means, and whether it is WebAssembly.
 
+mod native;
+
 use palisade_policy::{Policy, WallKind};
 use palisade_process::paths::{join, normalized};
 use palisade_wall::Surroundings;
 use rustix::{
-    fs::{FileType, Mode, OFlags},
+    fs::{FileType, Mode, OFlags, Stat},
     io::Errno,
 };
 use serde::Serialize;
@@ -105,9 +107,13 @@ pub fn find(
     policy: &Policy,
     surroundings: &Surroundings,
 ) -> Result<Option<Module>, ModuleError> {
-    let mut places = places(program, policy, surroundings).into_iter();
-    let place = places.find(|path| is_there(path));
-    let module = place.as_deref().map(Module::open);
+    let places = places(program, policy, surroundings).into_iter();
+    let mut there = places.filter_map(|path| Some((look_at(&path)?, path)));
+    let place = there.next();
+    let module = place.as_ref().map(|(look, path)| match look {
+        Ok(stat) if native::LAST.is(stat) => Ok(None),
+        _ => native::LAST.open(path),
+    });
     let module = module.and_then(Result::transpose);
     match (policy.wall, module) {
         (None | Some(WallKind::Wasm), Some(module)) => module.map(Some),
@@ -127,11 +133,12 @@ pub fn find(
     }
 }
 
-/// Whether a path means something: a link too, which may lead somewhere inside, and what can't be looked at.
-fn is_there(path: &Path) -> bool {
-    let missing = [Errno::NOENT, Errno::NOTDIR];
-    let looked_at = rustix::fs::lstat(path);
-    looked_at.map_or_else(|errno| !missing.contains(&errno), |_| true)
+/// What a path means, if something: a link too, which may lead somewhere inside, and what can't be looked at.
+fn look_at(path: &Path) -> Option<Result<Stat, Errno>> {
+    match rustix::fs::lstat(path) {
+        Err(Errno::NOENT | Errno::NOTDIR) => None,
+        look => Some(look),
+    }
 }
 
 /// Paths of the host to try, in order.
@@ -170,8 +177,7 @@ impl Module {
     ///
     /// When it is WebAssembly and no regular file.
     pub fn open(path: &Path) -> Result<Option<Self>, ModuleError> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        match rustix::fs::open(path, flags, Mode::empty()) {
+        match open(path) {
             Ok(file) => Self::of_file(path, file),
             Err(_) => Ok(None),
         }
@@ -250,6 +256,11 @@ impl Module {
             )),
         }
     }
+}
+
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
 }
 
 /// Reads at most so many bytes.

@@ -396,7 +396,7 @@ impl Builder {
                 watch: self.watches,
                 grantable: self.grantable,
                 asks: self.asks.as_ref().map(Asks::patience),
-                ..Surroundings::here(false)
+                ..Surroundings::asked_for_by(&policy)
             },
             libexec: self.libexec.as_deref(),
         };

@@ -3,7 +3,7 @@
 use super::profile;
 use crate::host::Host;
 use palisade_policy::{Policy, Profile};
-use palisade_wall::Surroundings;
+use palisade_wall::{PASSED_ON, Surroundings};
 use serde::{Serialize, Serializer};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,9 +14,6 @@ use std::{
 };
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Language and looks: they say nothing about the host that output would not.
-const PASSED_ON: [&str; 6] = ["LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"];
 
 /// A guest's variables, `NAME=VALUE` each, sorted by name.
 ///
@@ -88,12 +85,9 @@ pub(super) fn of_guest(
     for (name, value) in [("HOME", "/tmp"), ("USER", "guest"), ("LOGNAME", "guest")] {
         variables.insert(name.into(), (value.into(), true));
     }
-    let passed_on = surroundings.environment.iter().filter(|(name, _)| {
-        name.to_str()
-            .is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
-    });
-    let passed_on = passed_on.map(|(name, value)| (name.clone(), (value.clone(), true)));
-    variables.extend(passed_on);
+    let passed_on = PASSED_ON.into_iter();
+    let passed_on = passed_on.filter_map(|name| Some((name.into(), surroundings.passed(name)?)));
+    variables.extend(passed_on.map(|(name, value)| (name, (value.into(), true))));
     variables.extend(granted(policy, surroundings, host));
     texts(variables)
 }
@@ -130,14 +124,7 @@ fn granted(policy: &Policy, surroundings: &Surroundings, host: &dyn Host) -> Var
     variables.extend(of_files.map(|(name, value)| (name, (value, false))));
     for grant in &policy.grants.env {
         let name = OsString::from(&grant.name);
-        let host = || {
-            surroundings
-                .environment
-                .iter()
-                .rev()
-                .find(|(host, _)| *host == name)
-                .map(|(_, value)| value.clone())
-        };
+        let host = || surroundings.passed(&grant.name).map(OsStr::to_owned);
         let is_shown = grant.value.is_some();
         if let Some(value) = grant.value.as_ref().map(OsString::from).or_else(host) {
             variables.insert(name, (value, is_shown));

@@ -166,7 +166,7 @@ fn of_git(surroundings: &Surroundings, host: &dyn Host) -> Vec<(OsString, OsStri
         ("email", ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"]),
     ] {
         for name in names {
-            let value = variable_of(surroundings, name).map(OsStr::to_owned);
+            let value = surroundings.variable(name).map(OsStr::to_owned);
             let value = value.or_else(|| of_user(key).map(OsString::from));
             variables.extend(value.map(|value| (name.into(), value)));
         }
@@ -222,17 +222,11 @@ pub(super) fn home(surroundings: &Surroundings) -> Option<PathBuf> {
 /// A variable that is an absolute path without `..`.
 fn folder_named(surroundings: &Surroundings, variable: &str) -> Option<PathBuf> {
     use std::path::Component;
-    let path = PathBuf::from(variable_of(surroundings, variable)?);
+    let path = PathBuf::from(surroundings.variable(variable)?);
     let is_clean = path
         .components()
         .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     (path.is_absolute() && is_clean && path != Path::new("/")).then(|| path.components().collect())
-}
-
-fn variable_of<'a>(surroundings: &'a Surroundings, name: &str) -> Option<&'a OsStr> {
-    let mut all = surroundings.environment.iter().rev();
-    let found = all.find(|(other, _)| other == name);
-    found.map(|(_, value)| value.as_os_str())
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
 //! A host that takes down what it is asked and what it answers.
 
-use crate::host::{Entry, Found, Host, Identity, Kind, Mount};
+use crate::{
+    host::{Entry, Found, Host, Identity, Kind, Mount},
+    paths::is_plain,
+};
 use palisade_network::{Answer, Resolve, ResolveError};
 use palisade_policy::HostName;
 use rustix::io::Result;
 use std::{
     cell::RefCell,
+    collections::BTreeSet,
     ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -72,7 +76,7 @@ impl<'a> Witness<'a> {
     pub(super) fn testify(self) -> Option<Testimony> {
         let record = self.record.into_inner();
         let is_whole = !self.resolver.was_asked.into_inner() && !record.is_too_much();
-        is_whole.then_some(Testimony(record.statements))
+        is_whole.then(|| Testimony::of(record.statements))
     }
 
     fn note<T: Clone>(
@@ -104,6 +108,36 @@ impl Record {
 }
 
 impl Testimony {
+    /// A path of whose folders none is a link, as others of the answers say, leads where it does as long as they hold: one call
+    /// tells, of three, or one that is made anyway.
+    fn of(statements: Vec<Statement>) -> Self {
+        let folders: BTreeSet<_> = statements.iter().filter_map(Statement::no_link).collect();
+        let is_unlinked = |path: &Path| {
+            let mut above = path.ancestors().skip(1);
+            is_plain(path)
+                && above.all(|folder| folder == Path::new("/") || folders.contains(folder))
+        };
+        let is_unlinked: Vec<_> = (statements.iter())
+            .map(|statement| match statement {
+                Statement::Found(path, Ok(found)) => found.canonical == *path && is_unlinked(path),
+                _ => false,
+            })
+            .collect();
+        let mut kept: Vec<Statement> = Vec::with_capacity(statements.len());
+        for (statement, is_unlinked) in statements.into_iter().zip(is_unlinked) {
+            match statement {
+                Statement::Found(path, found) if is_unlinked => {
+                    let is_said = |other: &Statement| matches!(other, Statement::FoundUnlinked(same, answer) if *same == path && *answer == found);
+                    if !kept.iter().any(is_said) {
+                        kept.push(Statement::FoundUnlinked(path, found));
+                    }
+                }
+                statement => kept.push(statement),
+            }
+        }
+        Self(kept)
+    }
+
     /// Whether the host says the same now.
     pub(super) fn holds(&self, host: &dyn Host) -> bool {
         self.0.iter().all(|statement| statement.holds(host))
@@ -111,6 +145,19 @@ impl Testimony {
 }
 
 impl Statement {
+    /// A folder that is there itself, and not by a link.
+    fn no_link(&self) -> Option<&Path> {
+        match self {
+            Self::Found(path, Ok(found)) | Self::FoundUnlinked(path, Ok(found)) => {
+                (found.kind == Kind::Folder && found.canonical == *path).then_some(path)
+            }
+            Self::KindAndMode(path, Ok((Kind::Folder, _))) => Some(path),
+            // Nor is it one that is missing: what lies in it was found.
+            Self::Link(path, None) => Some(path),
+            _ => None,
+        }
+    }
+
     fn lines(&self) -> usize {
         1 + match self {
             Self::List(_, Ok(entries)) => entries.len(),

@@ -28,7 +28,7 @@ impl Scripted {
             inode: 2,
         };
         let found = Found {
-            canonical: "/a".into(),
+            canonical: "/f/a".into(),
             kind: Kind::File,
             identity,
             uid: 1001,
@@ -119,7 +119,7 @@ type Change = (&'static str, fn(&mut Scripted));
 
 /// Of a host that was asked everything once.
 fn testimony(host: &Scripted) -> Testimony {
-    let (witness, path) = (Witness::of(host), Path::new("/a"));
+    let (witness, path) = (Witness::of(host), Path::new("/f/a"));
     assert_eq!(witness.find(path), host.found);
     assert_eq!(witness.find_unlinked(path), host.unlinked);
     assert_eq!(witness.kind_and_mode(path), host.kind_and_mode);
@@ -212,4 +212,53 @@ fn names_that_were_looked_up_are_no_testimony() {
     assert!(Witness::of(&host).testify().is_some());
     witness.resolver().interface("lo");
     assert!(witness.testify().is_none());
+}
+
+/// What a host is asked again that was asked for two things in `/f/g`, of which folders it was said that they are none by a link.
+fn asked_again(known: fn(&Witness<'_>)) -> Vec<&'static str> {
+    let host = Table::bare().folder("/f").folder("/f/g").file("/f/g/a", "");
+    let host = host.file("/f/g/b", "").link("/l", "/f/g");
+    let witness = Witness::of(&host);
+    witness.find(Path::new("/f/g/a")).unwrap();
+    known(&witness);
+    witness.find_unlinked(Path::new("/f/g/b")).unwrap();
+    witness.find(Path::new("/f/g/b")).unwrap();
+    witness.find(Path::new("/l/a")).unwrap();
+    let testimony = witness.testify().unwrap();
+    assert!(testimony.holds(&host));
+    let kinds = testimony.0.iter().map(|statement| match statement {
+        Statement::Found(..) => "found",
+        Statement::FoundUnlinked(..) => "unlinked",
+        _ => "folder",
+    });
+    kinds.filter(|kind| *kind != "folder").collect()
+}
+
+#[test]
+fn paths_below_folders_that_are_no_links_are_asked_for_by_less() {
+    let none: fn(&Witness<'_>) = |_| ();
+    assert_eq!(asked_again(none), ["found", "unlinked", "found", "found"]);
+    let of_one: fn(&Witness<'_>) = |witness| {
+        witness.kind_and_mode(Path::new("/f/g")).unwrap();
+    };
+    assert_eq!(asked_again(of_one), ["found", "unlinked", "found", "found"]);
+    let of_all: fn(&Witness<'_>) = |witness| {
+        witness.kind_and_mode(Path::new("/f/g")).unwrap();
+        assert_eq!(witness.link(Path::new("/f")), None);
+    };
+    assert_eq!(asked_again(of_all), ["unlinked", "unlinked", "found"]);
+}
+
+#[test]
+fn a_folder_that_becomes_a_link_is_another_answer() {
+    let host = || Table::bare().folder("/f").file("/f/a", "");
+    let before = host();
+    let witness = Witness::of(&before);
+    let path = Path::new("/f/a");
+    witness.find(path).unwrap();
+    witness.kind_and_mode(Path::new("/f")).unwrap();
+    let testimony = witness.testify().unwrap();
+    assert!(testimony.holds(&before));
+    let moved = host().folder("/g").file("/g/a", "").link("/f", "/g");
+    assert!(!testimony.holds(&moved));
 }
