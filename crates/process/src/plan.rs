@@ -136,11 +136,11 @@ pub struct Plan {
     #[serde(skip)]
     pub passes: bool,
     /// Resource limits of each process.
-    pub rlimits: Vec<Rlimit>,
+    pub rlimits: Shared<Vec<Rlimit>>,
     /// Run on this many processors at most.
     pub affinity: Option<usize>,
     /// The control groups that hold limits of the whole domain, and which limits.
-    pub cgroup: cgroup::Plan,
+    pub cgroup: Shared<cgroup::Plan>,
     /// The limits that the control groups hold.
     pub held_by_cgroup: cgroup::Need,
     /// Wall-clock limit.
@@ -220,6 +220,15 @@ impl Plan {
         Self {
             identity: self.identity.noted(),
             ..self.clone()
+        }
+    }
+
+    /// The same without arguments, which others take the place of.
+    fn of_same_command(&self) -> Self {
+        Self {
+            command: Vec::new(),
+            arguments: Vec::new(),
+            ..self.of_same()
         }
     }
 }
@@ -377,9 +386,9 @@ fn plan_domain(
         handed: surroundings.handed.clone(),
         inner_port: surroundings.inner_port,
         passes: false,
-        rlimits: bounds::rlimits(limits, &share, &machine.quotas),
+        rlimits: bounds::rlimits(limits, &share, &machine.quotas).into(),
         affinity: share.affinity,
-        cgroup: share.cgroup,
+        cgroup: share.cgroup.into(),
         held_by_cgroup: share.need,
         time: limits.time,
         cpu_time: share.cpu_time,

@@ -32,9 +32,11 @@ pub const PASSED_ON: [&str; 19] = [
     "NO_COLOR",
 ];
 
-/// Those that a plan reads itself: where what profiles grant lies, and who commits.
-const READ: [&str; 9] = [
-    "HOME",
+/// Those that a plan reads itself.
+const READ: [&str; 1] = ["HOME"];
+
+/// Those that it reads for a profile: where what that grants lies, and who commits.
+const READ_FOR_PROFILES: [&str; 8] = [
     "CARGO_HOME",
     "RUSTUP_HOME",
     "GOPATH",
@@ -109,7 +111,10 @@ impl Surroundings {
     pub fn asked_for_by(policy: &Policy) -> Self {
         let granted = policy.grants.env.iter().filter(|env| env.value.is_none());
         let granted = granted.map(|env| env.name.as_str());
-        let names = PASSED_ON.into_iter().chain(READ).chain(granted);
+        let has_profiles = !policy.grants.profiles.is_empty();
+        let for_profiles = READ_FOR_PROFILES.into_iter().filter(|_| has_profiles);
+        let names = PASSED_ON.into_iter().chain(READ);
+        let names = names.chain(for_profiles).chain(granted);
         let set = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         Self {
             cwd: std::env::current_dir().ok(),
@@ -120,7 +125,10 @@ impl Surroundings {
 
     /// What a variable says that a plan reads itself, one of a fixed list.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
-        debug_assert!(READ.contains(&name), "{name} may not be there");
+        debug_assert!(
+            READ.contains(&name) || READ_FOR_PROFILES.contains(&name),
+            "{name} may not be there"
+        );
         self.passed(name)
     }
 
@@ -135,11 +143,12 @@ impl Surroundings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_policy::EnvGrant;
+    use palisade_policy::{EnvGrant, Profile};
 
     #[test]
     fn what_a_plan_asks_for_is_there_and_no_more() {
         let mut policy = Policy::default();
+        policy.grants.profiles.insert(Profile::Git);
         for (name, value) in [("PATH", None), ("HOME", Some("/elsewhere")), ("=", None)] {
             policy.grants.env.push(EnvGrant {
                 name: name.into(),
@@ -150,7 +159,12 @@ mod tests {
             Surroundings::here(false),
             Surroundings::asked_for_by(&policy),
         );
-        let mut asked_for: Vec<_> = PASSED_ON.into_iter().chain(READ).chain(["PATH"]).collect();
+        let mut asked_for: Vec<_> = PASSED_ON
+            .into_iter()
+            .chain(READ)
+            .chain(READ_FOR_PROFILES)
+            .chain(["PATH"])
+            .collect();
         for name in &asked_for {
             assert_eq!(whole.passed(name), part.passed(name), "{name}");
         }

@@ -558,7 +558,7 @@ fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
         let notifies = notifies(plan);
         writer.u32(op::SECCOMP).text(seccomp).u32(notifies);
     }
-    for limit in &plan.rlimits {
+    for limit in &*plan.rlimits {
         writer
             .u32(op::RLIMIT)
             .u32(limit.resource)

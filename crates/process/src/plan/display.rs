@@ -130,7 +130,7 @@ impl Plan {
     }
 
     fn write_confinement(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for limit in &self.rlimits {
+        for limit in &*self.rlimits {
             write_line(
                 formatter,
                 format_args!("limit     {} {}", limit.name, limit.value),

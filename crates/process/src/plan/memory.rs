@@ -46,6 +46,7 @@ struct Made {
     surroundings: Surroundings,
     machine: Machine,
     testimony: Testimony,
+    /// Without arguments.
     plan: Plan,
 }
 
@@ -87,7 +88,7 @@ impl Memory {
             // As it is now: what only this plan asked of it is known by now.
             machine: spec.machine.clone(),
             testimony,
-            plan: plan.of_same(),
+            plan: plan.of_same_command(),
         });
         let known = made.map_or(Known::TooMuch, |made| Known::Plan(Arc::new(made)));
         self.keep(spec.policy, known);
