@@ -363,6 +363,46 @@ impl Parked {
     }
 }
 
+/// A program that is parked for its next run as soon as one has ended, as a launcher's next domain is: others run before it
+/// does.
+#[derive(Debug)]
+pub(crate) struct ParkedAhead {
+    program: Program,
+    next: Option<Parked>,
+}
+
+impl ParkedAhead {
+    pub(crate) fn new(program: Program) -> Self {
+        Self {
+            program,
+            next: None,
+        }
+    }
+
+    /// What is parked.
+    pub(crate) fn take(&mut self) -> anyhow::Result<Parked> {
+        match self.next.take() {
+            Some(parked) => Ok(parked),
+            None => self.program.park(),
+        }
+    }
+
+    /// Parks the next. Not part of a run.
+    pub(crate) fn get_ready(&mut self) -> anyhow::Result<()> {
+        self.next = Some(self.program.park()?);
+        Ok(())
+    }
+}
+
+impl Drop for ParkedAhead {
+    /// The last is let run, for else nobody would wait for it.
+    fn drop(&mut self) {
+        if let Some(parked) = self.next.take() {
+            let _ = parked.begin().wait();
+        }
+    }
+}
+
 /// The same after that.
 #[derive(Debug)]
 pub(crate) struct Begun {

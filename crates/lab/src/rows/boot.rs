@@ -21,7 +21,7 @@ use crate::{
     library::{Library, Readiness},
     measure::Schedule,
     notation::{milliseconds, signed_milliseconds},
-    program::Program,
+    program::{ParkedAhead, Program},
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject},
     table::Table,
@@ -68,7 +68,9 @@ impl Method for Boot {
             BootingProgram::native,
         )?;
         let of_boot = (WORKLOAD, &alone, &command);
-        add_parked_floors(&mut prepared, tools, of_boot, BootingParked)?;
+        add_parked_floors(&mut prepared, tools, of_boot, |program| {
+            BootingParked(ParkedAhead::new(program))
+        })?;
         try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
             Program::in_subject(peer, &alone, &command).map(BootingProgram::native)
         });
@@ -175,17 +177,19 @@ impl Trial for BootingLibrary {
     }
 }
 
-struct BootingParked(Program);
+struct BootingParked(ParkedAhead);
 
 impl Trial for BootingParked {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
-        let parked = self.0.park()?;
-        time_to_main(ClockId::Monotonic, || {
+        let parked = self.0.take()?;
+        let reading = time_to_main(ClockId::Monotonic, || {
             let mut begun = parked.begin();
             let said = begun.output()?;
             begun.wait()?.check()?;
             Ok(said)
-        })
+        })?;
+        self.0.get_ready()?;
+        Ok(reading)
     }
 }
 

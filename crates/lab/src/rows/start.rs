@@ -16,7 +16,7 @@ use crate::{
     library::{Library, Readiness},
     measure::Schedule,
     notation::{milliseconds, signed_milliseconds},
-    program::Program,
+    program::{ParkedAhead, Program},
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
     subjects::{Bare, FloorProgram, Palisade, SameView, Subject},
@@ -92,7 +92,7 @@ impl Method for Start {
             &mut prepared,
             tools,
             (STATIC, &alone, &command),
-            ParkedFloor,
+            |program| ParkedFloor(ParkedAhead::new(program)),
         )?;
         if Path::new(SYSTEM_TRUE).exists() {
             let (policy, command) = (Policy::default(), Command::new(SYSTEM_TRUE));
@@ -216,15 +216,16 @@ fn add_same_view(prepared: &mut Prepared, tools: &Tools, policy: &Policy, comman
 }
 
 /// A program of which all else is there before it is asked for.
-struct ParkedFloor(Program);
+struct ParkedFloor(ParkedAhead);
 
 impl Trial for ParkedFloor {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
-        let parked = self.0.park()?;
+        let parked = self.0.take()?;
         let began = Instant::now();
         let ended = parked.begin().wait()?;
         let wall_us = microseconds(began.elapsed());
         ended.check()?;
+        self.0.get_ready()?;
         Ok(vec![Reading::one_us(WALL, wall_us)])
     }
 }
