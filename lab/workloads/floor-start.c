@@ -16,8 +16,8 @@
  * so that no page table is copied; one clone(2) makes all namespaces; two calls on mounts are what it takes to
  * mount something that is not seen outside; and the first process waits, and ends as the program did.
  *
- * `--parked` makes all of that ahead (parked.h). What is left of a start is to wake one process, execve(2), and the end of
- * two.
+ * `--parked` makes all of that ahead (parked.h). What is left of a start is to hand one process its streams, which wakes it,
+ * execve(2), and the end of two.
  */
 #include "parked.h"
 #include <errno.h>
@@ -71,7 +71,7 @@ static int execute(char **command)
 static int execute_parked(void *command)
 {
 	if (hold() != 0)
-		die("stdout");
+		die("streams");
 	return execute(command);
 }
 

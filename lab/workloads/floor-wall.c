@@ -25,7 +25,7 @@
  *
  * `--parked` makes all of that ahead (parked.h). What is left of a start is what is left of `floor-start --parked`, by a
  * process that is confined: the program is looked up in the root that was made, and executed under Landlock and the
- * filter. Its streams are those that were there when it was parked.
+ * filter.
  */
 #include "parked.h"
 #include <errno.h>
@@ -241,7 +241,7 @@ static int execute_parked(void *command)
 {
 	confine();
 	if (hold() != 0)
-		die("stdout");
+		die("streams");
 	return execute(command);
 }
 

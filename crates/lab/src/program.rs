@@ -11,6 +11,7 @@ use palisade_policy::Policy;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
     process::{
         Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, waitpid,
     },
@@ -19,10 +20,14 @@ use std::{
     env,
     ffi::OsString,
     fs::{self, DirBuilder, File},
-    io::{BufRead, BufReader, PipeReader, PipeWriter, Read},
-    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    io::{BufRead, BufReader, IoSlice, PipeReader, PipeWriter},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{fs::DirBuilderExt, net::UnixStream},
+    },
     path::Path,
-    process::{ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
+    process::{Command, ExitStatus, Output, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -290,16 +295,19 @@ impl Program {
         seen.with_context(|| format!("it never said {word:?}"))?
     }
 
-    /// Runs it until a sibling that it leaves behind is [`HOLDING`] and waits for the end of its input: see
+    /// Runs it until a sibling that it leaves behind is [`HOLDING`] and waits for its streams: see
     /// `lab/workloads/parked.h`.
-    pub(crate) fn park(&mut self) -> anyhow::Result<Parked> {
+    fn park(&mut self) -> anyhow::Result<Parked> {
+        let sockets = UnixStream::pair().context("host: cannot make sockets")?;
+        let (socket, its_own) = sockets;
         let spawned = self
             .command
-            .stdin(Stdio::piped())
+            .stdin(OwnedFd::from(its_own))
             .stdout(Stdio::piped())
             .spawn();
         let mut child = spawned.with_context(|| format!("host: cannot run {:?}", self.command))?;
-        let input = child.stdin.take();
+        // It holds the other end.
+        self.command.stdin(Stdio::null());
         let mut output = child
             .stdout
             .take()
@@ -320,10 +328,10 @@ impl Program {
             format!("it is not parked: {}", cause_in(&said))
         })?;
         Ok(Parked {
-            input,
+            socket,
+            null: self.null.try_clone()?,
             running: Begun {
                 pid,
-                output,
                 _namespaces: namespaces_of(pid)?,
             },
         })
@@ -351,15 +359,33 @@ const HOLDING: &str = "holding";
 /// A process that is no child of a program's, and has yet to execute one.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    input: Option<ChildStdin>,
+    socket: UnixStream,
+    null: File,
     running: Begun,
 }
 
 impl Parked {
-    /// Lets it execute.
-    pub(crate) fn begin(mut self) -> Begun {
-        drop(self.input.take());
-        self.running
+    /// Lets it execute, and say what it likes to nobody.
+    pub(crate) fn begin(self) -> anyhow::Result<Begun> {
+        self.hand_over(self.null.as_fd())?;
+        Ok(self.running)
+    }
+
+    /// The same; gives what is read of its output.
+    pub(crate) fn begin_heard(self) -> anyhow::Result<(Begun, PipeReader)> {
+        let (output, into_output) = std::io::pipe().context("host: cannot make a pipe")?;
+        self.hand_over(into_output.as_fd())?;
+        Ok((self.running, output))
+    }
+
+    fn hand_over(&self, output: BorrowedFd<'_>) -> anyhow::Result<()> {
+        let streams = [self.null.as_fd(), output, self.null.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut attached = SendAncillaryBuffer::new(&mut space);
+        attached.push(SendAncillaryMessage::ScmRights(&streams));
+        let byte = [IoSlice::new(&[0])];
+        let sent = sendmsg(&self.socket, &byte, &mut attached, SendFlags::NOSIGNAL);
+        sent.context("host: what was parked is gone").map(drop)
     }
 }
 
@@ -397,8 +423,8 @@ impl ParkedAhead {
 impl Drop for ParkedAhead {
     /// The last is let run, for else nobody would wait for it.
     fn drop(&mut self) {
-        if let Some(parked) = self.next.take() {
-            let _ = parked.begin().wait();
+        if let Some(Ok(begun)) = self.next.take().map(Parked::begin) {
+            let _ = begun.wait();
         }
     }
 }
@@ -407,20 +433,11 @@ impl Drop for ParkedAhead {
 #[derive(Debug)]
 pub(crate) struct Begun {
     pid: Pid,
-    output: BufReader<ChildStdout>,
     /// Held, so that taking them down is no part of the end: that can be done when the end was told.
     _namespaces: Vec<File>,
 }
 
 impl Begun {
-    /// What it prints.
-    pub(crate) fn output(&mut self) -> anyhow::Result<String> {
-        let mut text = String::new();
-        let read = self.output.read_to_string(&mut text);
-        read.context("the output is not text")?;
-        Ok(text)
-    }
-
     /// Waits for its end.
     pub(crate) fn wait(self) -> anyhow::Result<Ended> {
         let waited = waitpid(Some(self.pid), WaitOptions::empty());

@@ -183,8 +183,8 @@ impl Trial for BootingParked {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
         let parked = self.0.take()?;
         let reading = time_to_main(ClockId::Monotonic, || {
-            let mut begun = parked.begin();
-            let said = begun.output()?;
+            let (begun, output) = parked.begin_heard()?;
+            let said = std::io::read_to_string(output).context("the output is not text")?;
             begun.wait()?.check()?;
             Ok(said)
         })?;

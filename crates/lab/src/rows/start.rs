@@ -222,7 +222,7 @@ impl Trial for ParkedFloor {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
         let parked = self.0.take()?;
         let began = Instant::now();
-        let ended = parked.begin().wait()?;
+        let ended = parked.begin()?.wait()?;
         let wall_us = microseconds(began.elapsed());
         ended.check()?;
         self.0.get_ready()?;
