@@ -327,14 +327,12 @@ impl Program {
             let said = self.said_on_stderr();
             format!("it is not parked: {}", cause_in(&said))
         })?;
-        Ok(Parked {
+        Ok(Parked(Begun {
+            pid,
             socket,
             null: self.null.try_clone()?,
-            running: Begun {
-                pid,
-                _namespaces: namespaces_of(pid)?,
-            },
-        })
+            _namespaces: namespaces_of(pid)?,
+        }))
     }
 
     /// Empties the pipe too, which the next run writes into.
@@ -358,39 +356,35 @@ const HOLDING: &str = "holding";
 
 /// A process that is no child of a program's, and has yet to execute one.
 #[derive(Debug)]
-pub(crate) struct Parked {
-    socket: UnixStream,
-    null: File,
-    running: Begun,
-}
+pub(crate) struct Parked(Begun);
 
 impl Parked {
     /// Lets it execute, and say what it likes to nobody.
     pub(crate) fn begin(self) -> anyhow::Result<Begun> {
-        self.hand_over(self.null.as_fd())?;
-        Ok(self.running)
+        self.hand_over(self.0.null.as_fd())?;
+        Ok(self.0)
     }
 
     /// The same; gives what is read of its output.
     pub(crate) fn begin_heard(self) -> anyhow::Result<(Begun, PipeReader)> {
         let (output, into_output) = std::io::pipe().context("host: cannot make a pipe")?;
         self.hand_over(into_output.as_fd())?;
-        Ok((self.running, output))
+        Ok((self.0, output))
     }
 
     fn hand_over(&self, output: BorrowedFd<'_>) -> anyhow::Result<()> {
-        let streams = [self.null.as_fd(), output, self.null.as_fd()];
+        let null = self.0.null.as_fd();
+        let streams = [null, output, null];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut attached = SendAncillaryBuffer::new(&mut space);
         attached.push(SendAncillaryMessage::ScmRights(&streams));
         let byte = [IoSlice::new(&[0])];
-        let sent = sendmsg(&self.socket, &byte, &mut attached, SendFlags::NOSIGNAL);
+        let sent = sendmsg(&self.0.socket, &byte, &mut attached, SendFlags::NOSIGNAL);
         sent.context("host: what was parked is gone").map(drop)
     }
 }
 
-/// A program that is parked for its next run as soon as one has ended, as a launcher's next domain is: others run before it
-/// does.
+/// A program that is parked for its next run as soon as one has ended, as a launcher's next domain is.
 #[derive(Debug)]
 pub(crate) struct ParkedAhead {
     program: Program,
@@ -413,10 +407,9 @@ impl ParkedAhead {
         }
     }
 
-    /// Parks the next. Not part of a run.
-    pub(crate) fn get_ready(&mut self) -> anyhow::Result<()> {
-        self.next = Some(self.program.park()?);
-        Ok(())
+    /// Parks the next. Not part of a run: if it fails, the next says so.
+    pub(crate) fn get_ready(&mut self) {
+        self.next = self.program.park().ok();
     }
 }
 
@@ -433,7 +426,9 @@ impl Drop for ParkedAhead {
 #[derive(Debug)]
 pub(crate) struct Begun {
     pid: Pid,
-    /// Held, so that taking them down is no part of the end: that can be done when the end was told.
+    /// Closed when the end was told, as all of this: that is no part of a start.
+    socket: UnixStream,
+    null: File,
     _namespaces: Vec<File>,
 }
 

@@ -458,7 +458,7 @@ impl Workloads {
 
     fn add_program(&self, name: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
         let path = self.folder().join(name);
-        // One that runs cannot be written.
+        // One that runs cannot be written, and a floor of another workload may be parked.
         if fs::read(&path).is_ok_and(|written| written == content) {
             return Ok(path);
         }

@@ -223,8 +223,8 @@ impl Plan {
         }
     }
 
-    /// The same without arguments, which others take the place of.
-    fn of_same_command(&self) -> Self {
+    /// The same without arguments: others take their place.
+    fn without_arguments(&self) -> Self {
         Self {
             command: Vec::new(),
             arguments: Vec::new(),

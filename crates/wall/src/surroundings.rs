@@ -32,11 +32,9 @@ pub const PASSED_ON: [&str; 19] = [
     "NO_COLOR",
 ];
 
-/// Those that a plan reads itself.
-const READ: [&str; 1] = ["HOME"];
-
-/// Those that it reads for a profile: where what that grants lies, and who commits.
-const READ_FOR_PROFILES: [&str; 8] = [
+/// Those that a plan reads itself: where what profiles grant lies, and who commits.
+const READ: [&str; 9] = [
+    "HOME",
     "CARGO_HOME",
     "RUSTUP_HOME",
     "GOPATH",
@@ -109,12 +107,7 @@ impl Surroundings {
 
     /// The same, with no more of the environment than a plan of this policy asks for: to copy all of it takes longer.
     pub fn asked_for_by(policy: &Policy) -> Self {
-        let granted = policy.grants.env.iter().filter(|env| env.value.is_none());
-        let granted = granted.map(|env| env.name.as_str());
-        let has_profiles = !policy.grants.profiles.is_empty();
-        let for_profiles = READ_FOR_PROFILES.into_iter().filter(|_| has_profiles);
-        let names = PASSED_ON.into_iter().chain(READ);
-        let names = names.chain(for_profiles).chain(granted);
+        let names = names_asked_for(policy);
         let set = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         Self {
             cwd: std::env::current_dir().ok(),
@@ -125,57 +118,65 @@ impl Surroundings {
 
     /// What a variable says that a plan reads itself, one of a fixed list.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
-        debug_assert!(
-            READ.contains(&name) || READ_FOR_PROFILES.contains(&name),
-            "{name} may not be there"
-        );
-        self.passed(name)
+        debug_assert!(READ.contains(&name), "{name} may not be there");
+        self.value_of(name)
     }
 
-    /// What a variable says that the policy passes on.
+    /// What a variable says that every guest gets, or that the policy passes on.
     pub fn passed(&self, name: &str) -> Option<&OsStr> {
-        let mut all = self.environment.iter().rev();
+        self.value_of(name)
+    }
+
+    /// Of one that is there twice the first, as getenv(3).
+    fn value_of(&self, name: &str) -> Option<&OsStr> {
+        let mut all = self.environment.iter();
         let found = all.find(|(other, _)| other == name);
         found.map(|(_, value)| value.as_os_str())
     }
 }
 
+fn names_asked_for(policy: &Policy) -> impl Iterator<Item = &str> {
+    let granted = policy.grants.env.iter().filter(|env| env.value.is_none());
+    let granted = granted.map(|env| env.name.as_str());
+    PASSED_ON.into_iter().chain(READ).chain(granted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_policy::{EnvGrant, Profile};
+    use palisade_policy::EnvGrant;
 
     #[test]
-    fn what_a_plan_asks_for_is_there_and_no_more() {
+    fn no_more_is_asked_for_than_a_policy_passes_on() {
         let mut policy = Policy::default();
-        policy.grants.profiles.insert(Profile::Git);
-        for (name, value) in [("PATH", None), ("HOME", Some("/elsewhere")), ("=", None)] {
+        let fixed = names_asked_for(&policy).count();
+        assert_eq!(fixed, PASSED_ON.len() + READ.len());
+        for (name, value) in [("PATH", None), ("TOKEN", Some("x")), ("=", None)] {
             policy.grants.env.push(EnvGrant {
                 name: name.into(),
                 value: value.map(str::to_owned),
             });
         }
+        let granted: Vec<_> = names_asked_for(&policy).skip(fixed).collect();
+        assert_eq!(granted, ["PATH", "="]);
         let (whole, part) = (
             Surroundings::here(false),
             Surroundings::asked_for_by(&policy),
         );
-        let mut asked_for: Vec<_> = PASSED_ON
-            .into_iter()
-            .chain(READ)
-            .chain(READ_FOR_PROFILES)
-            .chain(["PATH"])
-            .collect();
-        for name in &asked_for {
+        assert!(part.passed("PATH").is_some());
+        for name in names_asked_for(&policy) {
             assert_eq!(whole.passed(name), part.passed(name), "{name}");
         }
-        assert!(part.passed("PATH").is_some());
-        asked_for.sort_unstable();
-        let is_asked_for =
-            |(name, _): &&(OsString, OsString)| asked_for.contains(&name.to_str().unwrap());
-        assert_eq!(
-            part.environment.iter().filter(is_asked_for).count(),
-            part.environment.len()
-        );
         assert_eq!(part.cwd, whole.cwd);
+    }
+
+    #[test]
+    fn of_a_variable_that_is_there_twice_the_first_counts() {
+        let twice = ["1", "2"].map(|value| ("HOME".into(), value.into()));
+        let surroundings = Surroundings {
+            environment: twice.into(),
+            ..Surroundings::default()
+        };
+        assert_eq!(surroundings.variable("HOME"), Some("1".as_ref()));
     }
 }

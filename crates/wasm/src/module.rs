@@ -2,6 +2,7 @@
 
 mod native;
 
+use native::NATIVE;
 use palisade_policy::{Policy, WallKind};
 use palisade_process::paths::{join, normalized};
 use palisade_wall::Surroundings;
@@ -97,7 +98,7 @@ pub enum ModuleError {
 /// not. Without one it is a native program's, found by
 /// `PATH`, unless it ends in `.wasm`: then it is a file of the current folder.
 ///
-/// One file is opened, and eight bytes of it are read, before it is known to be WebAssembly.
+/// One file is opened at most, and eight bytes of it are read, before it is known to be WebAssembly.
 ///
 /// # Errors
 ///
@@ -111,8 +112,8 @@ pub fn find(
     let mut there = places.filter_map(|path| Some((look_at(&path)?, path)));
     let place = there.next();
     let module = place.as_ref().map(|(look, path)| match look {
-        Ok(stat) if native::LAST.is(stat) => Ok(None),
-        _ => native::LAST.open(path),
+        Ok(stat) if NATIVE.has(stat) => Ok(None),
+        _ => NATIVE.open(path),
     });
     let module = module.and_then(Result::transpose);
     match (policy.wall, module) {

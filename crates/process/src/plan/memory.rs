@@ -1,7 +1,7 @@
 //! The plan made last, for whoever starts one guest after another.
 //!
-//! A plan is a function of its [`Spec`] and of what the [`Host`] answers. A host that is asked the same questions in the same order, and
-//! gives the same answers, makes the same plan of the same spec: so they are asked again, and what has changed meanwhile is
+//! A plan is a function of its [`Spec`] and of what the [`Host`] answers. A host that would answer each question as it did makes the
+//! same plan of the same spec: so it is asked again, by fewer questions where those say as much, and what has changed meanwhile is
 //! seen as if the plan were made anew. What is spared is the rest of the making, which takes longer than the answers.
 //!
 //! Only arguments may be others: they are the guest's business alone.
@@ -88,7 +88,7 @@ impl Memory {
             // As it is now: what only this plan asked of it is known by now.
             machine: spec.machine.clone(),
             testimony,
-            plan: plan.of_same_command(),
+            plan: plan.without_arguments(),
         });
         let known = made.map_or(Known::TooMuch, |made| Known::Plan(Arc::new(made)));
         self.keep(spec.policy, known);

@@ -153,7 +153,7 @@ fn the_environment_is_a_short_list() {
     let host = surroundings(&[
         ("TERM", "xterm"),
         ("LC_ALL", "C"),
-        ("LCD", "x"),
+        ("LC_TOKEN", "secret"),
         ("HOME", "/home/ada"),
         ("LD_PRELOAD", "/evil.so"),
         ("TOKEN", "secret"),

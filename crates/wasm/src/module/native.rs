@@ -1,7 +1,8 @@
 //! The file looked at last that is no WebAssembly: who starts guests one after another mostly starts the same program.
 //!
-//! What is remembered only spares a look. Of a file that changed all the same, and is WebAssembly now, the process wall
-//! is asked for, in which the kernel executes no such file.
+//! What is remembered only spares a look. A file that is WebAssembly now although nothing of what tells says so goes to the
+//! process wall, as if its owner had asked for that: the kernel executes no such file, but where somebody has registered an
+//! interpreter for it (binfmt_misc), and then within what the policy grants.
 
 use super::{Module, ModuleError};
 use rustix::fs::{FileType, Stat};
@@ -25,11 +26,11 @@ struct State {
 /// it is not remembered.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The one that was looked at last.
-pub(super) static LAST: Native = Native::new();
+/// The one of this process.
+pub(super) static NATIVE: Remembered = Remembered::new();
 
-/// A native program that is known to be one.
-pub(super) struct Native(Mutex<Option<State>>);
+/// What is remembered.
+pub(super) struct Remembered(Mutex<Option<State>>);
 
 impl State {
     /// `None` for what is no regular file, or has not changed since 1970.
@@ -53,32 +54,36 @@ impl State {
     }
 }
 
-impl Native {
+impl Remembered {
     const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Whether it is what was found.
-    pub(super) fn is(&self, stat: &Stat) -> bool {
-        let known = *self.known();
-        known.is_some() && known == State::of(stat)
+    /// Whether what was found is remembered.
+    pub(super) fn has(&self, found: &Stat) -> bool {
+        let last = *self.last();
+        last.is_some() && last == State::of(found)
     }
 
     /// Opens `path` if it is WebAssembly, as [`Module::open`]; remembers it if it is none.
     pub(super) fn open(&self, path: &Path) -> Result<Option<Module>, ModuleError> {
+        self.open_at(SystemTime::now(), path)
+    }
+
+    fn open_at(&self, now: SystemTime, path: &Path) -> Result<Option<Module>, ModuleError> {
         let Ok(file) = super::open(path) else {
             return Ok(None);
         };
         let state = rustix::fs::fstat(&file).ok().as_ref().and_then(State::of);
         let module = Module::of_file(path, file)?;
-        let settled = state.filter(|state| state.is_settled(SystemTime::now()));
+        let settled = state.filter(|state| state.is_settled(now));
         if module.is_none() && settled.is_some() {
-            *self.known() = settled;
+            *self.last() = settled;
         }
         Ok(module)
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<State>> {
+    fn last(&self) -> MutexGuard<'_, Option<State>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,20 +93,13 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const NATIVE: &[u8] = b"\x7fELF\x02\x01\x01\0";
+    const ELF: &[u8] = b"\x7fELF\x02\x01\x01\0";
 
-    /// A program that has been as it is for a while.
-    fn settled() -> (tempfile::NamedTempFile, Native) {
-        let program = tempfile::NamedTempFile::new().unwrap();
-        fs::write(&program, NATIVE).unwrap();
-        let native = Native::new();
-        while {
-            assert!(native.open(program.path()).unwrap().is_none());
-            native.known().is_none()
-        } {
-            std::thread::yield_now();
-        }
-        (program, native)
+    const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+
+    /// When what is there now has been left alone for long enough.
+    fn later() -> SystemTime {
+        SystemTime::now() + 2 * SETTLED
     }
 
     fn look(path: impl AsRef<Path>) -> Stat {
@@ -110,25 +108,39 @@ mod tests {
 
     #[test]
     fn what_was_looked_at_is_known_until_it_changes() {
-        let (program, native) = settled();
-        assert!(native.is(&look(&program)));
-        fs::write(&program, b"\0asm\x01\0\0\0").unwrap();
-        assert!(!native.is(&look(&program)));
-        assert!(native.open(program.path()).unwrap().is_some());
+        let (program, native) = (tempfile::NamedTempFile::new().unwrap(), Remembered::new());
+        fs::write(&program, ELF).unwrap();
+        assert!(
+            native
+                .open_at(SystemTime::now(), program.path())
+                .unwrap()
+                .is_none()
+        );
+        assert!(!native.has(&look(&program)));
+        assert!(native.open_at(later(), program.path()).unwrap().is_none());
+        assert!(native.has(&look(&program)));
+        // As soon as the kernel's clock has ticked.
+        while native.has(&look(&program)) {
+            fs::write(&program, MODULE).unwrap();
+        }
+        assert!(native.open_at(later(), program.path()).unwrap().is_some());
     }
 
     #[test]
     fn a_module_and_what_is_no_file_are_not_remembered() {
         let folder = tempfile::tempdir().unwrap();
-        let (module, native) = (folder.path().join("a.wasm"), Native::new());
-        fs::write(&module, b"\0asm\x01\0\0\0").unwrap();
-        let before = fs::FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
-        fs::File::open(&module).unwrap().set_times(before).unwrap();
-        assert!(native.open(&module).unwrap().is_some());
-        assert!(native.open(folder.path()).unwrap().is_none());
-        assert!(native.open(&folder.path().join("gone")).unwrap().is_none());
-        assert!(native.known().is_none());
-        assert!(!native.is(&look(folder.path())));
+        let (module, native) = (folder.path().join("a.wasm"), Remembered::new());
+        fs::write(&module, MODULE).unwrap();
+        assert!(native.open_at(later(), &module).unwrap().is_some());
+        for none in [
+            folder.path(),
+            &folder.path().join("gone"),
+            Path::new("/dev/null"),
+        ] {
+            assert!(native.open_at(later(), none).unwrap().is_none());
+            assert_eq!(*native.last(), None, "{}", none.display());
+        }
+        assert!(!native.has(&look(folder.path())));
     }
 
     #[test]

@@ -69,6 +69,7 @@ impl Supervisor {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        // Here and not by the thread: it reads files, and who counts descriptors would find one.
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let thread = thread::Builder::new().name("programs".into());
         let thread = thread.spawn(move || {

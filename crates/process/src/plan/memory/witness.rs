@@ -9,7 +9,7 @@ use palisade_policy::HostName;
 use rustix::io::Result;
 use std::{
     cell::RefCell,
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -35,7 +35,7 @@ struct Record {
     lines: usize,
 }
 
-/// What the host was asked, and answered, from the first question to the last.
+/// What has to hold for a host to answer all that it was asked as it did.
 pub(super) struct Testimony(Vec<Statement>);
 
 /// A question and its answer.
@@ -108,34 +108,19 @@ impl Record {
 }
 
 impl Testimony {
-    /// A path of whose folders none is a link, as others of the answers say, leads where it does as long as they hold: one call
-    /// tells, of three, or one that is made anyway.
+    /// Of what was asked, with the answers, no more than it takes to know all of it.
     fn of(statements: Vec<Statement>) -> Self {
-        let folders: BTreeSet<_> = statements.iter().filter_map(Statement::no_link).collect();
-        let is_unlinked = |path: &Path| {
-            let mut above = path.ancestors().skip(1);
-            is_plain(path)
-                && above.all(|folder| folder == Path::new("/") || folders.contains(folder))
-        };
-        let is_unlinked: Vec<_> = (statements.iter())
-            .map(|statement| match statement {
-                Statement::Found(path, Ok(found)) => found.canonical == *path && is_unlinked(path),
-                _ => false,
-            })
-            .collect();
-        let mut kept: Vec<Statement> = Vec::with_capacity(statements.len());
-        for (statement, is_unlinked) in statements.into_iter().zip(is_unlinked) {
-            match statement {
-                Statement::Found(path, found) if is_unlinked => {
-                    let is_said = |other: &Statement| matches!(other, Statement::FoundUnlinked(same, answer) if *same == path && *answer == found);
-                    if !kept.iter().any(is_said) {
-                        kept.push(Statement::FoundUnlinked(path, found));
-                    }
-                }
-                statement => kept.push(statement),
+        let folders = statements.iter().filter_map(Statement::no_link);
+        let folders: BTreeSet<PathBuf> = folders.map(Path::to_path_buf).collect();
+        let mut said = BTreeMap::new();
+        let fewer = statements.into_iter().map(|one| one.by_less(&folders));
+        let fewer = fewer.filter(|one| match one {
+            Statement::FoundUnlinked(path, found) if is_plain(path) => {
+                said.insert(path.clone(), found.clone()).as_ref() != Some(found)
             }
-        }
-        Self(kept)
+            _ => true,
+        });
+        Self(fewer.collect())
     }
 
     /// Whether the host says the same now.
@@ -145,9 +130,9 @@ impl Testimony {
 }
 
 impl Statement {
-    /// A folder that is there itself, and not by a link.
+    /// A folder that is there itself, and not by a link. Only of a plain path: `/a/.` and `/a/` follow one.
     fn no_link(&self) -> Option<&Path> {
-        match self {
+        let folder = match self {
             Self::Found(path, Ok(found)) | Self::FoundUnlinked(path, Ok(found)) => {
                 (found.kind == Kind::Folder && found.canonical == *path).then_some(path)
             }
@@ -155,6 +140,22 @@ impl Statement {
             // Nor is it one that is missing: what lies in it was found.
             Self::Link(path, None) => Some(path),
             _ => None,
+        };
+        folder.map(PathBuf::as_path).filter(|path| is_plain(path))
+    }
+
+    /// What takes one call and says the same of a path that is its only name as long as none of its folders is a link, which
+    /// other statements say.
+    fn by_less(self, folders: &BTreeSet<PathBuf>) -> Self {
+        let is_unlinked = |path: &Path| {
+            let mut above = path.ancestors().skip(1);
+            is_plain(path) && above.all(|one| one == Path::new("/") || folders.contains(one))
+        };
+        match self {
+            Self::Found(path, Ok(found)) if found.canonical == path && is_unlinked(&path) => {
+                Self::FoundUnlinked(path, Ok(found))
+            }
+            statement => statement,
         }
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::host::{EntryKind, table::Table};
+use crate::host::{EntryKind, ThisHost, table::Table};
 use rustix::io::Errno;
 
 /// A host that gives the same answers, whatever the path.
@@ -246,19 +246,56 @@ fn paths_below_folders_that_are_no_links_are_asked_for_by_less() {
         witness.kind_and_mode(Path::new("/f/g")).unwrap();
         assert_eq!(witness.link(Path::new("/f")), None);
     };
+    // Of `b` once.
     assert_eq!(asked_again(of_all), ["unlinked", "unlinked", "found"]);
 }
 
+/// The file itself stays what it is.
 #[test]
 fn a_folder_that_becomes_a_link_is_another_answer() {
-    let host = || Table::bare().folder("/f").file("/f/a", "");
-    let before = host();
-    let witness = Witness::of(&before);
-    let path = Path::new("/f/a");
-    witness.find(path).unwrap();
-    witness.kind_and_mode(Path::new("/f")).unwrap();
-    let testimony = witness.testify().unwrap();
-    assert!(testimony.holds(&before));
-    let moved = host().folder("/g").file("/g/a", "").link("/f", "/g");
-    assert!(!testimony.holds(&moved));
+    let stage = tempfile::tempdir().unwrap();
+    let root = std::fs::canonicalize(&stage).unwrap();
+    let [folder, file, moved] = ["f", "f/a", "g"].map(|name| root.join(name));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&file, "").unwrap();
+    let known_and_asked = |knows: bool| {
+        let witness = Witness::of(&ThisHost);
+        witness.find(&file).unwrap();
+        for folder in file.ancestors().skip(1).filter(|_| knows) {
+            witness.kind_and_mode(folder).unwrap();
+        }
+        witness.testify().unwrap()
+    };
+    let testimonies = [false, true].map(known_and_asked);
+    let first = testimonies.each_ref().map(|testimony| &testimony.0[0]);
+    assert!(matches!(
+        first,
+        [Statement::Found(..), Statement::FoundUnlinked(..)]
+    ));
+    assert!(
+        testimonies
+            .iter()
+            .all(|testimony| testimony.holds(&ThisHost))
+    );
+    std::fs::rename(&folder, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &folder).unwrap();
+    assert!(
+        first[1].holds(&ThisHost),
+        "the folder has to be looked at too"
+    );
+    assert!(
+        !testimonies
+            .iter()
+            .any(|testimony| testimony.holds(&ThisHost))
+    );
+}
+
+#[test]
+fn a_path_that_follows_a_link_says_nothing_about_it() {
+    for path in ["/f/.", "/f/", "/./f", "f"] {
+        let statement = Statement::KindAndMode(path.into(), Ok((Kind::Folder, 0o755)));
+        assert_eq!(statement.no_link(), None, "{path}");
+    }
+    let plain = Statement::KindAndMode("/f".into(), Ok((Kind::Folder, 0o755)));
+    assert_eq!(plain.no_link(), Some(Path::new("/f")));
 }

@@ -234,6 +234,9 @@ fn await_launch(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
         kernel::close(stream as Fd);
     }
     kernel::populate_code();
+    if let Some(title) = setup.title {
+        title.make_own();
+    }
     setup.messages.make_room().during(Step::ReceiveLaunch, 1)?;
     tell_ready(socket);
     launch::obey(socket, setup)?;
