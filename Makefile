@@ -25,7 +25,7 @@ tools/release $(packages) --bins && \
 	cargo build --profile compiler --locked --package palisade-compiler && \
 	install "$(built)/compiler/palisade-compiler" "$(built)/release/" && \
 	tools/no-compiler "$(built)/release" && \
-	$(call settle,palisade) && $(call settle,palisade-oci)
+	$(call settle,palisade) && $(call settle,palisade-worker) && $(call settle,palisade-oci)
 endef
 
 # A linker leaves its program in single pages of the page cache, and each start maps them one by one; a copy lies there as an
