@@ -8,7 +8,10 @@ use super::{Module, ModuleError};
 use rustix::fs::{FileType, Stat};
 use std::{
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -30,7 +33,11 @@ const SETTLED: Duration = Duration::from_secs(1);
 pub(super) static NATIVE: Remembered = Remembered::new();
 
 /// What is remembered.
-pub(super) struct Remembered(Mutex<Option<State>>);
+pub(super) struct Remembered {
+    last: Mutex<Option<State>>,
+    /// The first file is not remembered, which takes a call: the command looks at one alone.
+    has_looked: AtomicBool,
+}
 
 impl State {
     /// `None` for what is no regular file, or has not changed since 1970.
@@ -56,7 +63,10 @@ impl State {
 
 impl Remembered {
     const fn new() -> Self {
-        Self(Mutex::new(None))
+        Self {
+            last: Mutex::new(None),
+            has_looked: AtomicBool::new(false),
+        }
     }
 
     /// Whether what was found is remembered.
@@ -74,7 +84,9 @@ impl Remembered {
         let Ok(file) = super::open(path) else {
             return Ok(None);
         };
-        let state = rustix::fs::fstat(&file).ok().as_ref().and_then(State::of);
+        let is_second = self.has_looked.swap(true, Ordering::Relaxed);
+        let stat = is_second.then(|| rustix::fs::fstat(&file).ok()).flatten();
+        let state = stat.as_ref().and_then(State::of);
         let module = Module::of_file(path, file)?;
         let settled = state.filter(|state| state.is_settled(now));
         if module.is_none() && settled.is_some() {
@@ -84,7 +96,7 @@ impl Remembered {
     }
 
     fn last(&self) -> MutexGuard<'_, Option<State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,6 +122,8 @@ mod tests {
     fn what_was_looked_at_is_known_until_it_changes() {
         let (program, native) = (tempfile::NamedTempFile::new().unwrap(), Remembered::new());
         fs::write(&program, ELF).unwrap();
+        assert!(native.open_at(later(), program.path()).unwrap().is_none());
+        assert!(!native.has(&look(&program)), "who looks once");
         assert!(
             native
                 .open_at(SystemTime::now(), program.path())
@@ -131,7 +145,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (module, native) = (folder.path().join("a.wasm"), Remembered::new());
         fs::write(&module, MODULE).unwrap();
-        assert!(native.open_at(later(), &module).unwrap().is_some());
+        for _ in 0..2 {
+            assert!(native.open_at(later(), &module).unwrap().is_some());
+        }
         for none in [
             folder.path(),
             &folder.path().join("gone"),
