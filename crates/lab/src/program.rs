@@ -298,8 +298,7 @@ impl Program {
     /// Runs it until a sibling that it leaves behind is [`HOLDING`] and waits for its streams: see
     /// `lab/workloads/parked.h`.
     fn park(&mut self) -> anyhow::Result<Parked> {
-        let sockets = UnixStream::pair().context("host: cannot make sockets")?;
-        let (socket, its_own) = sockets;
+        let (socket, its_own) = UnixStream::pair().context("host: cannot make sockets")?;
         let spawned = self
             .command
             .stdin(OwnedFd::from(its_own))

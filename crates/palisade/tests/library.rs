@@ -1057,6 +1057,23 @@ fn webassembly_runs_like_any_program() {
     assert_eq!((report.wall.as_str(), report.exit), ("wasm", Exit::Code(7)));
 }
 
+/// What a launcher knows of a program that has not changed for a while is of that one.
+#[test]
+fn a_program_in_whose_place_a_module_comes_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = Arc::new(Launcher::new(Machine::probe()));
+    // As long as the module.
+    let mut script = b"#!/bin/sh\n".to_vec();
+    script.resize(ENDS_WITH_7.len(), b'\n');
+    let guest = module(&folder, &script).launcher(launcher);
+    let written = Instant::now();
+    while written.elapsed() < Duration::from_millis(1500) {
+        assert_eq!(guest.plan().unwrap().wall(), "process");
+    }
+    fs::write(folder.path().join("prog.wasm"), ENDS_WITH_7).unwrap();
+    assert_eq!(guest.plan().unwrap().wall(), "wasm");
+}
+
 #[test]
 fn prepared_webassembly_is_started_again_and_again() {
     let folder = tempfile::tempdir().unwrap();

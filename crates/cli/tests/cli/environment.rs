@@ -55,6 +55,7 @@ fn variables(fixture: &Fixture) {
         .env("LD_PRELOAD", "/evil.so")
         .env("LANG", "C.UTF-8")
         .env("LC_TIME", "C")
+        .env("LC_TOKEN", "hunter2")
         .env("TERM", "xterm")
         .run();
     outcome.is_silent(0);

@@ -68,9 +68,7 @@ impl Method for Boot {
             BootingProgram::native,
         )?;
         let of_boot = (WORKLOAD, &alone, &command);
-        add_parked_floors(&mut prepared, tools, of_boot, |program| {
-            BootingParked(ParkedAhead::new(program))
-        })?;
+        add_parked_floors(&mut prepared, tools, of_boot, BootingParked)?;
         try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
             Program::in_subject(peer, &alone, &command).map(BootingProgram::native)
         });

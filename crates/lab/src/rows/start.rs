@@ -92,7 +92,7 @@ impl Method for Start {
             &mut prepared,
             tools,
             (STATIC, &alone, &command),
-            |program| ParkedFloor(ParkedAhead::new(program)),
+            ParkedFloor,
         )?;
         if Path::new(SYSTEM_TRUE).exists() {
             let (policy, command) = (Policy::default(), Command::new(SYSTEM_TRUE));
@@ -179,12 +179,13 @@ pub(super) fn add_parked_floors<T: Trial + 'static>(
     prepared: &mut Prepared,
     tools: &Tools,
     (workload, policy, command): (&str, &Policy, &Command),
-    trial: impl Fn(Program) -> T,
+    trial: impl Fn(ParkedAhead) -> T,
 ) -> anyhow::Result<()> {
     let floors = floors_of(prepared, tools, (policy, command))?;
     for (name, floor) in [PARKED_FLOOR, PARKED_WALL_FLOOR].into_iter().zip(floors) {
         let left_out = try_one(prepared, Contender::new(workload, name), || {
-            Program::new(&floor?.parked(command)).map(&trial)
+            let program = Program::new(&floor?.parked(command));
+            program.map(ParkedAhead::new).map(&trial)
         });
         prepared.warnings.extend(left_out);
     }

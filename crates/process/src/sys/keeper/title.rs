@@ -48,28 +48,23 @@ impl Title {
         allow(dead_code, reason = "no attendant waits for a launch")
     )]
     pub(crate) fn make_own(self) {
-        const PAGE_BYTES: usize = 4096;
-        let last = self.length.saturating_sub(1);
-        for at in (0..self.length).step_by(PAGE_BYTES).chain([last]) {
-            if at < self.length {
-                // SAFETY: within the arguments' memory: see `set`.
-                let byte = unsafe { self.start.add(at) };
-                // SAFETY: the same; volatile, for a write of what is there is none to the compiler.
-                unsafe { byte.write_volatile(byte.read_volatile()) };
-            }
+        for byte in self.memory() {
+            // SAFETY: a byte that is borrowed; volatile, for a write of what is there is none to the compiler.
+            unsafe { core::ptr::write_volatile(byte, *byte) };
         }
     }
 
     /// Says this, as far as there is room. The last byte stays a NUL: without it the kernel reads on.
     pub(crate) fn set(self, text: &[u8]) {
-        // SAFETY: the arguments' memory, which is this process's for as long as it lives, and nobody else refers
-        // to it: this program does not look at its arguments.
-        let memory = unsafe { core::slice::from_raw_parts_mut(self.start, self.length) };
-        for (place, byte) in memory
-            .iter_mut()
-            .zip(text.iter().chain(core::iter::repeat(&0)))
-        {
+        let said = text.iter().chain(core::iter::repeat(&0));
+        for (place, byte) in self.memory().iter_mut().zip(said) {
             *place = *byte;
         }
+    }
+
+    fn memory(self) -> &'static mut [u8] {
+        // SAFETY: the arguments' memory, which is this process's for as long as it lives, and nobody else refers
+        // to it: this program does not look at its arguments, and no two of these slices are there at one time.
+        unsafe { core::slice::from_raw_parts_mut(self.start, self.length) }
     }
 }
