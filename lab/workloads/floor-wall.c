@@ -5,9 +5,10 @@
  *     floor-wall --filter FILE STEP… -- COMMAND [ARGUMENT…]
  *     floor-wall --parked --filter FILE STEP… -- COMMAND [ARGUMENT…]
  *
- * STEP is `--folder PATH`, `--link TARGET PATH`, `--file PATH TEXT`, `--mount SOURCE PATH` (on a place that is there),
- * `--scratch PATH` (a folder of the root to write to) or `--proc PATH`, in the order of palisade's own plan. FILE has the
- * instructions of a system-call filter of palisade's.
+ * STEP is `--folder PATH`, `--link TARGET PATH`, `--file PATH TEXT`, `--look SOURCE` (everybody may read all that lies in
+ * this folder, however deep, or nothing is started), `--mount SOURCE PATH` (on a place that is there), `--scratch PATH` (a
+ * folder of the root to write to) or `--proc PATH`, in the order of palisade's own plan. FILE has the instructions of a
+ * system-call filter of palisade's.
  *
  * What `floor-start` makes is what no wall can do without: namespaces, one mount, a first process. This one adds what a
  * domain has beside: a root of its own with what the steps say, read-only, and nothing of the host's left but that; a map
@@ -21,13 +22,16 @@
  * Why it is the least: as in `floor-start` both children share this program's memory, so that the words are where they
  * were; paths are those that it was given, with no look at what they are; a mount takes one call, and one call more makes
  * all of them read-only with the root (mount_setattr(2)). A new user namespace has no mount that others would see, so
- * that none is taken from them.
+ * that none is taken from them. An ordinary user's program has the groups of that user (setgroups(2) is refused to whoever
+ * makes a user namespace without a privilege), so that the kernel alone would let it read what they may: nobody can tell but
+ * by a look at each file.
  *
  * `--parked` makes all of that ahead (parked.h). What is left of a start is what is left of `floor-start --parked`, by a
  * process that is confined: the program is looked up in the root that was made, and executed under Landlock and the
  * filter.
  */
 #include "parked.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -55,6 +59,8 @@ enum {
 	/* LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and LANDLOCK_SCOPE_SIGNAL, of headers newer than some. */
 	SCOPES = 3,
 	MOST_INSTRUCTIONS = 4096,
+	/* What is asked for of a folder's entries at once. */
+	ENTRIES_BYTES = 16 << 10,
 };
 
 /* Where the root is made: it is everywhere, and what is below it is not needed until it is out of sight. */
@@ -65,6 +71,15 @@ enum {
 /* struct landlock_ruleset_attr of interface 6. */
 struct rules {
 	__u64 files, network, scopes;
+};
+
+/* struct linux_dirent64. */
+struct entry {
+	__u64 inode;
+	__s64 offset;
+	unsigned short length;
+	unsigned char kind;
+	char name[];
 };
 
 static char stack[STACK_BYTES] __attribute__((aligned(16)));
@@ -117,6 +132,62 @@ static void mount_from_host(const char *source, const char *path)
 		die(source);
 }
 
+static int is_open_to_all(int folder);
+
+/* What links lead to is elsewhere. */
+static int is_entry_open(int folder, const struct entry *entry)
+{
+	struct stat about;
+	if (entry->kind == DT_LNK || strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0)
+		return 1;
+	if (fstatat(folder, entry->name, &about, AT_SYMLINK_NOFOLLOW) != 0)
+		die(entry->name);
+	if (S_ISLNK(about.st_mode))
+		return 1;
+	if (S_ISREG(about.st_mode))
+		return (about.st_mode & 04) == 04;
+	if (!S_ISDIR(about.st_mode) || (about.st_mode & 05) != 05)
+		return 0;
+	int below = openat(folder, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (below < 0)
+		die(entry->name);
+	int is_open = is_open_to_all(below);
+	close(below);
+	return is_open;
+}
+
+static int is_open_to_all(int folder)
+{
+	_Alignas(struct entry) char entries[ENTRIES_BYTES];
+	long length;
+	while ((length = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0)
+		for (long at = 0; at < length;) {
+			const struct entry *entry = (const struct entry *)(entries + at);
+			if (!is_entry_open(folder, entry))
+				return 0;
+			at += entry->length;
+		}
+	if (length < 0)
+		die("getdents64");
+	return 1;
+}
+
+static void look_through(const char *source)
+{
+	char from[4096];
+	snprintf(from, sizeof from, HOST "%s", source);
+	int folder = open(from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* A file's own mode is seen with its path. */
+	if (folder < 0 && errno == ENOTDIR)
+		return;
+	if (folder < 0)
+		die(source);
+	errno = EACCES;
+	if (!is_open_to_all(folder))
+		die(source);
+	close(folder);
+}
+
 /* A mount of its own can be written to where the root is read-only. */
 static void mount_scratch(const char *path)
 {
@@ -146,6 +217,10 @@ static int step(char **words)
 	const char *kind = words[0];
 	if (strcmp(kind, "--folder") == 0) {
 		make_folder(words[1]);
+		return 2;
+	}
+	if (strcmp(kind, "--look") == 0) {
+		look_through(words[1]);
 		return 2;
 	}
 	if (strcmp(kind, "--scratch") == 0) {

@@ -7,7 +7,10 @@ use crate::{
 };
 use anyhow::Context;
 use palisade_policy::Policy;
-use palisade_process::seccomp::{Groups, allow_list};
+use palisade_process::{
+    Machine,
+    seccomp::{Groups, allow_list},
+};
 use palisade_wall::Command;
 use std::{
     fs::{self, Permissions},
@@ -214,7 +217,7 @@ impl Workloads {
         let filter = self.folder().join("filter");
         fs::write(&filter, allow_list(&Groups::default()).program()?)?;
         let words = ["--filter".into(), filter.into()].into_iter();
-        let steps = steps_of(&told)?.into_iter();
+        let steps = steps_of(&told, Machine::probe().tier)?.into_iter();
         Ok(program.with(words.chain(steps).chain(["--".into()]).collect()))
     }
 

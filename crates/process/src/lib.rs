@@ -103,6 +103,6 @@ pub use keeper::KeeperError;
 pub use launch::Launcher;
 pub use launch_error::LaunchError;
 pub use machine::{Machine, Quotas, Tier};
-pub use view::system_view_of;
+pub use view::{is_looked_through, system_view_of};
 pub use wall::ProcessWall;
 pub use wire::Step as LaunchStep;

@@ -311,11 +311,7 @@ fn plan_domain(
     if surroundings.can_freeze && !policy.grants.listen.is_empty() {
         return Err(PlanError::FrozenListener);
     }
-    let check = match machine.tier {
-        Tier::Privileged => Check::Modes,
-        Tier::UserNamespace | Tier::Bare => Check::Contents,
-    };
-    let mut layout = Layout::resolve(policy, host, check)?;
+    let mut layout = Layout::resolve(policy, host, Check::of(machine.tier))?;
     if grantable {
         layout.may_grow();
     }

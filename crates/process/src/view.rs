@@ -8,6 +8,7 @@
 
 use crate::{
     host::{Entry, EntryKind, Found, Host, Kind},
+    machine::Tier,
     paths::{join, normalized},
 };
 use palisade_policy::{Policy, Profile};
@@ -170,6 +171,24 @@ pub(crate) enum Check {
     Contents,
 }
 
+impl Check {
+    pub(crate) fn of(tier: Tier) -> Self {
+        match tier {
+            Tier::Privileged => Self::Modes,
+            Tier::UserNamespace | Tier::Bare => Self::Contents,
+        }
+    }
+
+    fn looks_into(self, folder: &Path) -> bool {
+        self == Self::Contents && folder != Path::new(LINKS_ALONE)
+    }
+}
+
+/// Whether a plan looks through all that lies in a folder, however deep, before the system view shows it.
+pub fn is_looked_through(folder: &Path, tier: Tier) -> bool {
+    folder.starts_with("/etc") && Check::of(tier).looks_into(folder)
+}
+
 /// The pieces of the system view that this host has. Those of `opened` are folders that files of the domain's own
 /// lie in, beside what the host has there.
 pub(crate) fn system_view(host: &dyn Host, check: Check, opened: &[&Path]) -> Vec<Piece> {
@@ -304,10 +323,9 @@ fn setting(etc: &Lookup, path: PathBuf, kind: EntryKind, check: Check) -> Vec<Pi
     let Some(found) = etc.find(&path).ok().filter(is_shown) else {
         return Vec::new();
     };
-    let is_looked_into = check == Check::Contents && path != Path::new(LINKS_ALONE);
     let is_open = || {
         !has_passwords_of_maven(host, &path)
-            && (!is_looked_into || host.is_open_to_all(&found.canonical))
+            && (!check.looks_into(&path) || host.is_open_to_all(&found.canonical))
     };
     match found.kind == Kind::Folder && !is_open() {
         true => in_pieces(etc, &path),

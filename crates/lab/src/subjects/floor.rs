@@ -4,6 +4,7 @@ use super::{Subject, words_of};
 use crate::{figure::FLOOR, network::Network};
 use anyhow::{Context, bail};
 use palisade_policy::Policy;
+use palisade_process::{Tier, is_looked_through};
 use palisade_wall::Command;
 use serde_json::Value;
 use std::{
@@ -66,21 +67,21 @@ impl Subject for FloorProgram {
     }
 }
 
-/// The words by which `floor-wall` does what palisade told (`explain --json`).
+/// The words by which `floor-wall` does what palisade told (`explain --json`) on a machine of this tier.
 ///
 /// # Errors
 ///
 /// When a step is none that it can do: the floor would be less than the wall.
-pub(crate) fn steps_of(told: &Value) -> anyhow::Result<Vec<OsString>> {
+pub(crate) fn steps_of(told: &Value, tier: Tier) -> anyhow::Result<Vec<OsString>> {
     let steps = told["steps"].as_array();
     let steps = steps.context("palisade explain tells no steps")?;
-    let words = steps.iter().map(words_of_step);
+    let words = steps.iter().map(|step| words_of_step(step, tier));
     let words: Vec<_> = words.collect::<anyhow::Result<_>>()?;
     Ok(words.into_iter().flatten().map(OsString::from).collect())
 }
 
 /// The root is made, left and named in any case.
-fn words_of_step(step: &Value) -> anyhow::Result<Vec<&str>> {
+fn words_of_step(step: &Value, tier: Tier) -> anyhow::Result<Vec<&str>> {
     let text = |key: &str| {
         let text = step[key].as_str();
         text.with_context(|| format!("a step of palisade explain has no {key}: {step}"))
@@ -91,7 +92,12 @@ fn words_of_step(step: &Value) -> anyhow::Result<Vec<&str>> {
         "make-folder" => vec!["--folder", text("path")?],
         "make-symlink" => vec!["--link", text("target")?, text("path")?],
         "write-file" => vec!["--file", text("path")?, text("content")?],
-        "mount" => vec!["--mount", text("source")?, text("target")?],
+        "mount" => {
+            let (source, target) = (text("source")?, text("target")?);
+            let look = is_looked_through(Path::new(source), tier).then_some(["--look", source]);
+            let look = look.into_iter().flatten();
+            look.chain(["--mount", source, target]).collect()
+        }
         "remount" => vec!["--scratch", text("target")?],
         "mount-proc" => vec!["--proc", text("target")?],
         other => bail!("the floor of a wall knows no step {other}"),
@@ -116,7 +122,7 @@ mod tests {
             {"step": "mount-proc", "target": "/proc"},
             {"step": "leave-host"},
         ]});
-        let words = steps_of(&told).unwrap();
+        let words = steps_of(&told, Tier::Privileged).unwrap();
         let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
             words.join(" "),
@@ -125,10 +131,25 @@ mod tests {
         );
     }
 
+    /// As in a plan of an ordinary user's.
+    #[test]
+    fn it_looks_through_what_a_plan_looks_through() {
+        let mounts = ["/usr", "/etc/fonts", "/etc/alternatives"]
+            .map(|path| json!({"step": "mount", "source": path, "target": path}));
+        let told = json!({"steps": mounts});
+        let looks = |tier| {
+            let words = steps_of(&told, tier).unwrap();
+            let looks = words.split(|word| word == "--look").skip(1);
+            looks.map(|rest| rest[0].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(looks(Tier::UserNamespace), ["/etc/fonts"]);
+        assert!(looks(Tier::Privileged).is_empty());
+    }
+
     #[test]
     fn a_step_that_it_cannot_do_is_an_error() {
         let told = json!({"steps": [{"step": "hide", "target": "/a"}]});
-        let error = steps_of(&told).unwrap_err().to_string();
+        let error = steps_of(&told, Tier::Privileged).unwrap_err().to_string();
         assert_eq!(error, "the floor of a wall knows no step hide");
     }
 }
