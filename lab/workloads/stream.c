@@ -122,7 +122,7 @@ static double time_connect_and_close(void)
  * The server is at another connection meanwhile, and finds these when that ends: whether it has taken one by
  * the time that ends decides what the end costs, and which of both is faster is not what is measured. In small
  * parts, for the queue of connections that it has not taken yet must not get full. It takes them in their order,
- * so it is at the next part's connection once it has been through the last one.
+ * so it has been through all of them once it answers on a later one.
  */
 static double time_connects(const struct operation *operation, long count)
 {
@@ -136,6 +136,7 @@ static double time_connects(const struct operation *operation, long count)
 			took_ns += time_connect_and_close();
 		close(meanwhile);
 	}
+	time_transfers(1, PACKET, PACKET, 0);
 	return took_ns;
 }
 
