@@ -45,6 +45,8 @@ pub struct Environment {
     pub clock_source: Option<String>,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
+    /// By which rule a TCP connection sends as fast as it does.
+    pub congestion_control: Option<String>,
     /// Per weakness of the processor, what the kernel does about it. Those that the processor does
     /// not have are left out.
     pub mitigations: BTreeMap<String, String>,
@@ -161,6 +163,10 @@ impl Environment {
             ),
             ("clock", known(&self.clock_source)),
             ("huge pages", known(&self.huge_pages)),
+            (
+                "TCP",
+                self.congestion_control.clone().unwrap_or_default(),
+            ),
             ("kernel build", self.kernel_build.join(" ")),
             ("file system", known(&self.file_system)),
             ("mitigations", mitigations.join("; ")),

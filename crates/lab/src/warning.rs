@@ -74,6 +74,7 @@ pub enum Warning {
         reason: String,
     },
     HugePagesOff,
+    PacedConnections,
     PeersAbsent {
         peers: Vec<&'static str>,
     },
@@ -184,6 +185,9 @@ impl fmt::Display for Warning {
             Self::HugePagesOff => formatter.write_str(
                 "huge pages were left out, this machine gives none: as root, echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
             ),
+            Self::PacedConnections => formatter.write_str(
+                "connections are paced by BBR here, by how fast the other end was awake before: as root, measure with tools/quiet-network",
+            ),
             Self::PeersAbsent { peers } => write!(
                 formatter,
                 "not installed, so not compared with: {} (`palisade bench --list` says how to get them)",
@@ -230,6 +234,11 @@ pub(crate) fn about_machine(load: Option<f64>, processors: usize) -> Vec<Warning
     busy.into_iter()
         .chain(cfg!(debug_assertions).then_some(Warning::DebugBuild))
         .collect()
+}
+
+/// A doubt about TCP, for a row whose ends meet by it.
+pub(crate) fn about_connections(congestion_control: Option<&str>) -> Option<Warning> {
+    (congestion_control == Some("bbr")).then_some(Warning::PacedConnections)
 }
 
 /// Doubts about what happened on the machine during the measuring.
@@ -407,6 +416,13 @@ mod tests {
             [const { None }; 3]
         );
         insta::assert_snapshot!(told(20, 48_000).unwrap(), @"80 % of the time went to copies of the folder (2400 ms before each run, in no figure): --in-place makes none, and a run then finds what the last one left (--cleanup COMMAND takes it away)");
+    }
+
+    #[test]
+    fn paced_connections_are_told() {
+        assert_eq!([None, Some("cubic")].map(about_connections), [None, None]);
+        let told = about_connections(Some("bbr")).map(|doubt| doubt.to_string());
+        insta::assert_snapshot!(told.unwrap(), @"connections are paced by BBR here, by how fast the other end was awake before: as root, measure with tools/quiet-network");
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl Environment {
             huge_pages: files
                 .line("sys/kernel/mm/transparent_hugepage/enabled")
                 .map(|line| chosen(&line)),
+            congestion_control: files.line("proc/sys/net/ipv4/tcp_congestion_control"),
             mitigations: files.mitigations(),
             load: files
                 .line("proc/loadavg")

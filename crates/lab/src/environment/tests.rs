@@ -44,6 +44,7 @@ fn a_machine_is_read_from_its_files() {
             "sys/kernel/mm/transparent_hugepage/enabled",
             "always [madvise] never\n",
         ),
+        ("proc/sys/net/ipv4/tcp_congestion_control", "bbr\n"),
         (
             "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
             "performance\n",
@@ -77,6 +78,7 @@ fn a_machine_is_read_from_its_files() {
             dirty_bytes: Some(4096),
             governor: Some("performance".into()),
             huge_pages: Some("madvise".into()),
+            congestion_control: Some("bbr".into()),
             mitigations: [("spectre_v2".into(), "Mitigation: IBPB".into())].into(),
             load: Some(0.32),
             ..Environment::default()

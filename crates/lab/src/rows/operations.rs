@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     Trial, Warning,
+    environment::Environment,
     figure::{FLOOR, Figure, Target},
     floor::Floor,
     measure::{Schedule, Watched},
@@ -29,6 +30,7 @@ use crate::{
     sample::{Contender, Samples, Unit},
     subjects::{Bare, Subject, named_version, server_program, version_by},
     table::Table,
+    warning::about_connections,
     wasi,
     workloads::Workloads,
 };
@@ -383,6 +385,9 @@ impl Operations {
         trial: impl Fn(&dyn Subject, &Policy) -> anyhow::Result<T>,
     ) -> anyhow::Result<Prepared> {
         let mut prepared = self.prepare_walls(tools, workloads, &trial, |_, _| Ok(()))?;
+        let machine = Environment::of_this_machine();
+        let doubt = about_connections(machine.congestion_control.as_deref());
+        prepared.warnings.extend(doubt);
         let policy = (self.walls[0].policy)(&prepared.workloads);
         let (command, network) = ends.inside_for_example()?;
         let inside = (&command, &network);
