@@ -61,6 +61,8 @@ enum {
 	MOST_INSTRUCTIONS = 4096,
 	/* What is asked for of a folder's entries at once. */
 	ENTRIES_BYTES = 16 << 10,
+	/* Each has its entries on the stack. */
+	MOST_DEPTH = 12,
 };
 
 /* Where the root is made: it is everywhere, and what is below it is not needed until it is out of sight. */
@@ -132,10 +134,10 @@ static void mount_from_host(const char *source, const char *path)
 		die(source);
 }
 
-static int is_open_to_all(int folder);
+static int is_open_to_all(int folder, int depth);
 
 /* What links lead to is elsewhere. */
-static int is_entry_open(int folder, const struct entry *entry)
+static int is_entry_open(int folder, const struct entry *entry, int depth)
 {
 	struct stat about;
 	if (entry->kind == DT_LNK || strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0)
@@ -151,19 +153,22 @@ static int is_entry_open(int folder, const struct entry *entry)
 	int below = openat(folder, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (below < 0)
 		die(entry->name);
-	int is_open = is_open_to_all(below);
+	int is_open = is_open_to_all(below, depth + 1);
 	close(below);
 	return is_open;
 }
 
-static int is_open_to_all(int folder)
+static int is_open_to_all(int folder, int depth)
 {
 	_Alignas(struct entry) char entries[ENTRIES_BYTES];
 	long length;
+	errno = ELOOP;
+	if (depth > MOST_DEPTH)
+		die("folders");
 	while ((length = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0)
 		for (long at = 0; at < length;) {
 			const struct entry *entry = (const struct entry *)(entries + at);
-			if (!is_entry_open(folder, entry))
+			if (!is_entry_open(folder, entry, depth))
 				return 0;
 			at += entry->length;
 		}
@@ -177,14 +182,12 @@ static void look_through(const char *source)
 	char from[4096];
 	snprintf(from, sizeof from, HOST "%s", source);
 	int folder = open(from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	/* A file's own mode is seen with its path. */
-	if (folder < 0 && errno == ENOTDIR)
-		return;
 	if (folder < 0)
 		die(source);
-	errno = EACCES;
-	if (!is_open_to_all(folder))
+	if (!is_open_to_all(folder, 0)) {
+		errno = EACCES;
 		die(source);
+	}
 	close(folder);
 }
 

@@ -76,7 +76,10 @@ static double time_transfer(int stream, long total, long size, int is_undelayed)
 	return now_ns() - began_ns;
 }
 
-/* Whoever else had to do with connecting is done with it once the first bytes were answered. */
+/*
+ * Where another process connects for this one it still has a little to do then. It is done with that once something
+ * was answered on the connection.
+ */
 static double time_transfers(long count, long total, long size, int is_undelayed)
 {
 	double took_ns = 0;

@@ -45,7 +45,7 @@ pub struct Environment {
     pub clock_source: Option<String>,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// By which rule a TCP connection sends as fast as it does.
+    /// TCP's congestion control: `cubic`, `reno` or `bbr`, say.
     pub congestion_control: Option<String>,
     /// Per weakness of the processor, what the kernel does about it. Those that the processor does
     /// not have are left out.

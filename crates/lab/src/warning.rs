@@ -186,7 +186,7 @@ impl fmt::Display for Warning {
                 "huge pages were left out, this machine gives none: as root, echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
             ),
             Self::PacedConnections => formatter.write_str(
-                "connections are paced by BBR here, by how fast the other end was awake before: as root, measure with tools/quiet-network",
+                "TCP sends by BBR here, whose pacing makes figures of a loopback scatter: as root, measure by tools/quiet-network",
             ),
             Self::PeersAbsent { peers } => write!(
                 formatter,
@@ -422,7 +422,7 @@ mod tests {
     fn paced_connections_are_told() {
         assert_eq!([None, Some("cubic")].map(about_connections), [None, None]);
         let told = about_connections(Some("bbr")).map(|doubt| doubt.to_string());
-        insta::assert_snapshot!(told.unwrap(), @"connections are paced by BBR here, by how fast the other end was awake before: as root, measure with tools/quiet-network");
+        insta::assert_snapshot!(told.unwrap(), @"TCP sends by BBR here, whose pacing makes figures of a loopback scatter: as root, measure by tools/quiet-network");
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl Check {
     }
 }
 
-/// Whether a plan looks through all that lies in a folder, however deep, before the system view shows it.
+/// Whether a plan looks through all that lies in a folder of the host's, however deep, before the system view shows it whole.
 pub fn is_looked_through(folder: &Path, tier: Tier) -> bool {
     folder.starts_with("/etc") && Check::of(tier).looks_into(folder)
 }

@@ -14,6 +14,7 @@ use super::Transport;
 use crate::said::cause_in;
 use anyhow::{Context, bail};
 use std::{
+    fs,
     io::{BufRead, BufReader, Read},
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
@@ -87,6 +88,19 @@ END"
     )
 }
 
+/// By whose rule TCP sends: a new namespace has the machine's, and the lab's own may have another.
+const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+/// Lines that have TCP send in a namespace as it does here. Only the machine's own may be one that not everybody may choose.
+fn same_tcp() -> anyhow::Result<String> {
+    let rule = fs::read_to_string(CONGESTION_CONTROL);
+    let rule = rule.with_context(|| format!("host: cannot read {CONGESTION_CONTROL}"))?;
+    let rule = rule.trim();
+    Ok(format!(
+        "[ \"$(cat {CONGESTION_CONTROL})\" = {rule} ] || echo {rule} > {CONGESTION_CONTROL}"
+    ))
+}
+
 /// A process that is all there is of a network namespace.
 #[derive(Debug)]
 struct Holder {
@@ -96,7 +110,7 @@ struct Holder {
 impl Holder {
     /// Makes a namespace and runs the lines of `setup` in it.
     fn start(setup: &str) -> anyhow::Result<Self> {
-        let script = format!("set -e\n{setup}\necho ready\nexec cat");
+        let script = format!("set -e\n{}\n{setup}\necho ready\nexec cat", same_tcp()?);
         let process = Command::new("unshare")
             .args(["--net", "sh", "-c", &script])
             .stdin(Stdio::piped())

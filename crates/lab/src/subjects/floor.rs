@@ -94,7 +94,9 @@ fn words_of_step(step: &Value, tier: Tier) -> anyhow::Result<Vec<&str>> {
         "write-file" => vec!["--file", text("path")?, text("content")?],
         "mount" => {
             let (source, target) = (text("source")?, text("target")?);
-            let look = is_looked_through(Path::new(source), tier).then_some(["--look", source]);
+            let folder = Path::new(source);
+            let is_looked_through = is_looked_through(folder, tier) && folder.is_dir();
+            let look = is_looked_through.then_some(["--look", source]);
             let look = look.into_iter().flatten();
             look.chain(["--mount", source, target]).collect()
         }
@@ -134,7 +136,7 @@ mod tests {
     /// As in a plan of an ordinary user's.
     #[test]
     fn it_looks_through_what_a_plan_looks_through() {
-        let mounts = ["/usr", "/etc/fonts", "/etc/alternatives"]
+        let mounts = ["/usr", "/etc", "/etc/passwd", "/etc/alternatives"]
             .map(|path| json!({"step": "mount", "source": path, "target": path}));
         let told = json!({"steps": mounts});
         let looks = |tier| {
@@ -142,7 +144,7 @@ mod tests {
             let looks = words.split(|word| word == "--look").skip(1);
             looks.map(|rest| rest[0].clone()).collect::<Vec<_>>()
         };
-        assert_eq!(looks(Tier::UserNamespace), ["/etc/fonts"]);
+        assert_eq!(looks(Tier::UserNamespace), ["/etc"]);
         assert!(looks(Tier::Privileged).is_empty());
     }
 

@@ -53,13 +53,19 @@ struct Origin {
     palisade: PathBuf,
     /// What was typed.
     words: Vec<OsString>,
+    /// What it was run by, in an environment of its own making.
+    by: Option<OsString>,
 }
+
+/// The variable that tells it.
+const BY: &str = "PALISADE_LAB_BY";
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     let origin = Origin {
         palisade: words.next().unwrap_or_default().into(),
         words: words.collect(),
+        by: std::env::var_os(BY),
     };
     let typed = ["palisade".into()].into_iter().chain(origin.words.clone());
     let Ok(verb) = Verb::try_parse_from(typed) else {
@@ -94,11 +100,10 @@ impl Origin {
 
     /// The command that makes the figures again. Where palisade lies says nothing to who reads a published run.
     fn command_line(&self) -> Vec<String> {
-        let typed = self.words.iter();
-        let typed = typed.map(|word| word.to_string_lossy().into_owned());
-        std::iter::once("palisade".to_owned())
-            .chain(typed)
-            .collect()
+        let palisade = OsString::from("palisade");
+        let words = self.by.iter().chain([&palisade]).chain(&self.words);
+        let words = words.map(|word| word.to_string_lossy().into_owned());
+        words.collect()
     }
 }
 
@@ -135,9 +140,23 @@ mod tests {
         let origin = Origin {
             palisade: "/opt/palisade".into(),
             words: vec!["bench".into(), "start".into()],
+            by: None,
         };
         assert_eq!(origin.command_line(), ["palisade", "bench", "start"]);
         assert_eq!(origin.measured(None), PathBuf::from("/opt/palisade"));
         assert_eq!(origin.measured(Some("x".into())), PathBuf::from("x"));
+    }
+
+    #[test]
+    fn what_it_was_run_by_belongs_to_the_command_that_makes_figures_again() {
+        let origin = Origin {
+            palisade: PathBuf::new(),
+            words: vec!["bench".into()],
+            by: Some("tools/quiet-network".into()),
+        };
+        assert_eq!(
+            origin.command_line(),
+            ["tools/quiet-network", "palisade", "bench"]
+        );
     }
 }
