@@ -163,10 +163,7 @@ impl Environment {
             ),
             ("clock", known(&self.clock_source)),
             ("huge pages", known(&self.huge_pages)),
-            (
-                "TCP",
-                self.congestion_control.clone().unwrap_or_default(),
-            ),
+            ("TCP", self.congestion_control.clone().unwrap_or_default()),
             ("kernel build", self.kernel_build.join(" ")),
             ("file system", known(&self.file_system)),
             ("mitigations", mitigations.join("; ")),
