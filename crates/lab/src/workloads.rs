@@ -525,6 +525,40 @@ mod tests {
         );
     }
 
+    /// A wall of an ordinary user's shows nothing that its user alone may read.
+    #[test]
+    fn the_floor_of_a_wall_starts_nothing_where_not_all_is_for_everybody() {
+        let workloads = Workloads::new().unwrap();
+        let floor = workloads.add_program("floor-wall", FLOOR_WALL).unwrap();
+        workloads.add_true().unwrap();
+        let filter = workloads.folder().join("filter");
+        let instructions = allow_list(&Groups::default()).program().unwrap();
+        fs::write(&filter, instructions).unwrap();
+        let below = workloads.files_folder().join("below");
+        fs::create_dir_all(&below).unwrap();
+        for folder in [&workloads.files_folder(), &below] {
+            fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+        }
+        let file = below.join("file");
+        fs::write(&file, "").unwrap();
+        let start = |mode| {
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            let mut command = Command::new(&floor);
+            command.arg("--filter").arg(&filter);
+            command.arg("--look").arg(workloads.files_folder());
+            command.args(["--folder", "/w", "--mount"]);
+            command.arg(workloads.folder());
+            command.args(["/w", "--", "/w/true"]);
+            let ended = command.output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            (ended.status.code(), said)
+        };
+        assert_eq!(start(0o644), (Some(0), String::new()));
+        let (code, said) = start(0o640);
+        assert_eq!(code, Some(125));
+        assert!(said.ends_with("Permission denied\n"), "{said}");
+    }
+
     /// As the specification's binary format has it: each section is its id, its length and that many
     /// bytes, in the order of the ids.
     #[test]
