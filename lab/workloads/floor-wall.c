@@ -20,7 +20,7 @@
  * it began.
  *
  * Why it is the least: as in `floor-start` both children share this program's memory, so that the words are where they
- * were; paths are those that it was given, with no look at what they are; a mount takes one call, and one call more makes
+ * were; paths are those that it was given, with no look at what they lead to; a mount takes one call, and one call more makes
  * all of them read-only with the root (mount_setattr(2)). A new user namespace has no mount that others would see, so
  * that none is taken from them. An ordinary user's program has the groups of that user (setgroups(2) is refused to whoever
  * makes a user namespace without a privilege), so that the kernel alone would let it read what they may: nobody can tell but
