@@ -19,11 +19,25 @@ use rustix::net::{
     sockopt::set_socket_reuseaddr,
 };
 use std::{
-    fmt, io,
+    fmt, fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     os::fd::OwnedFd,
     path::PathBuf,
 };
+
+/// Where a network namespace says, and is told, by which rule TCP sends.
+const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+/// By which rule TCP sends here: `cubic`, `reno` or `bbr`, say.
+///
+/// # Errors
+///
+/// When there is no `/proc` to tell.
+pub(crate) fn congestion_control() -> anyhow::Result<String> {
+    let rule = fs::read_to_string(CONGESTION_CONTROL);
+    let rule = rule.with_context(|| format!("host: cannot read {CONGESTION_CONTROL}"))?;
+    Ok(rule.trim().to_owned())
+}
 
 /// What a command needs of the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

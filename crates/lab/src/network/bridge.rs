@@ -10,11 +10,10 @@
 //! forwarding. Here it is all gone with the last process of the namespaces. Each is held by one that waits
 //! for the end of its input, so that nothing stays even where the lab is killed.
 
-use super::Transport;
+use super::{CONGESTION_CONTROL, Transport, congestion_control};
 use crate::said::cause_in;
 use anyhow::{Context, bail};
 use std::{
-    fs,
     io::{BufRead, BufReader, Read},
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
@@ -88,17 +87,10 @@ END"
     )
 }
 
-/// By whose rule TCP sends: a new namespace has the machine's, and the lab's own may have another.
-const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-
-/// Lines that have TCP send in a namespace as it does here. Only the machine's own may be one that not everybody may choose.
-fn same_tcp() -> anyhow::Result<String> {
-    let rule = fs::read_to_string(CONGESTION_CONTROL);
-    let rule = rule.with_context(|| format!("host: cannot read {CONGESTION_CONTROL}"))?;
-    let rule = rule.trim();
-    Ok(format!(
-        "[ \"$(cat {CONGESTION_CONTROL})\" = {rule} ] || echo {rule} > {CONGESTION_CONTROL}"
-    ))
+/// A line that has TCP send by this rule in a new namespace, which has the machine's. Nothing is written where both are one, for not
+/// every rule may be chosen there.
+pub(super) fn tcp_by(rule: &str) -> String {
+    format!("[ \"$(cat {CONGESTION_CONTROL})\" = {rule} ] || echo {rule} > {CONGESTION_CONTROL}")
 }
 
 /// A process that is all there is of a network namespace.
@@ -110,7 +102,9 @@ struct Holder {
 impl Holder {
     /// Makes a namespace and runs the lines of `setup` in it.
     fn start(setup: &str) -> anyhow::Result<Self> {
-        let script = format!("set -e\n{}\n{setup}\necho ready\nexec cat", same_tcp()?);
+        // The lab's own network may have another rule than the machine.
+        let tcp = tcp_by(&congestion_control()?);
+        let script = format!("set -e\n{tcp}\n{setup}\necho ready\nexec cat");
         let process = Command::new("unshare")
             .args(["--net", "sh", "-c", &script])
             .stdin(Stdio::piped())

@@ -112,13 +112,28 @@ fn a_bridge_joins_two_namespaces_and_leaves_nothing() {
     let said = client.run_for_output().unwrap();
     assert!(said.starts_with("packets-64 "), "{said}");
     drop(running);
-    let devices = std::fs::read_to_string("/proc/net/dev").unwrap();
+    let devices = fs::read_to_string("/proc/net/dev").unwrap();
     assert!(
         !devices.contains("lab0"),
         "the host's own network is as it was"
     );
     drop(bridge);
     assert!(!inside.exists() && !outside.exists());
+}
+
+/// Whatever the machine's own is.
+#[test]
+fn a_new_namespace_sends_by_the_rule_that_is_asked_for() {
+    if !can_bridge() {
+        return;
+    }
+    for rule in ["reno", &congestion_control().unwrap()] {
+        let script = format!("{}\ncat {CONGESTION_CONTROL}", bridge::tcp_by(rule));
+        let mut command = std::process::Command::new("unshare");
+        let told = command.args(["--net", "sh", "-ec", &script]).output();
+        let told = String::from_utf8(told.unwrap().stdout).unwrap();
+        assert_eq!(told.trim(), rule);
+    }
 }
 
 #[test]

@@ -22,10 +22,10 @@ use super::{
 };
 use crate::{
     Trial, Warning,
-    environment::Environment,
     figure::{FLOOR, Figure, Target},
     floor::Floor,
     measure::{Schedule, Watched},
+    network::{Endpoint, Transport, congestion_control},
     program::Program,
     sample::{Contender, Samples, Unit},
     subjects::{Bare, Subject, named_version, server_program, version_by},
@@ -385,11 +385,12 @@ impl Operations {
         trial: impl Fn(&dyn Subject, &Policy) -> anyhow::Result<T>,
     ) -> anyhow::Result<Prepared> {
         let mut prepared = self.prepare_walls(tools, workloads, &trial, |_, _| Ok(()))?;
-        let machine = Environment::of_this_machine();
-        let doubt = about_connections(machine.congestion_control.as_deref());
-        prepared.warnings.extend(doubt);
         let policy = (self.walls[0].policy)(&prepared.workloads);
         let (command, network) = ends.inside_for_example()?;
+        let is_tcp = |end: &&Endpoint| end.transport == Transport::Tcp;
+        let tcp = network.endpoint().filter(is_tcp);
+        let rule = tcp.and_then(|_| congestion_control().ok());
+        prepared.warnings.extend(about_connections(rule.as_deref()));
         let inside = (&command, &network);
         try_peers_on(&mut prepared, tools, self.name, inside, |peer| {
             trial(peer, &policy)
