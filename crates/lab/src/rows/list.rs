@@ -35,7 +35,7 @@ pub(super) static ROWS: [Row; 47] = [
     row("redis", 60, "Redis inside (--listen), 25 connections of redis-benchmark", &network::REDIS),
     row("sva-f2", 120, "files of 1 KB to 1 MB from nginx inside (--listen, --write; SVA-OS 2009)", &network::FILES),
     row("sva-f3", 120, "a large file by scp from sshd inside (--listen; SVA-OS 2009, figure 3)", &network::COPY),
-    row("osv-mc", 180, "memcached inside (--listen), UDP, 3 threads with 60 in flight (OSv 2013)", &network::MEMCACHED),
+    row("osv-mc", 180, "memcached inside (--listen), UDP, 60 in flight (OSv 2013)", &network::MEMCACHED),
     row("pgbench", 120, "PostgreSQL inside (--listen, --write), 4 connections of pgbench", &network::POSTGRES),
     row("kp-c", 60, "compile, link and swap a small filter under load (kernel plugins 2004)", &serve::Swap),
     row("kp-x", 30, "a picture becomes grey, by gcc and as a guest (kernel plugins 2004)", &pictures::Pictures),

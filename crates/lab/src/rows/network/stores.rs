@@ -23,10 +23,12 @@ use rustix::process::geteuid;
 use std::{
     ffi::OsString,
     fs,
+    num::NonZeroUsize,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process,
     rc::Rc,
+    thread::available_parallelism,
 };
 
 pub(in crate::rows) static MEMCACHED: Operations = Operations {
@@ -70,10 +72,14 @@ fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<En
         "key\n64 64 1\nvalue\n1024 1024 1\ncmd\n0 0.1\n1 0.9\n",
     )
     .context("host: cannot write the settings of memcaslap")?;
+    let threads = memcaslap_threads(available_parallelism().map_or(1, NonZeroUsize::get));
     // Not by a number of requests: it looks only once a second whether they are done.
     let client = move |place: &Place| {
         let server = format!("{}:{}", place.connects, place.port);
-        let words = ["-s", &server, "-U", "-T", "3", "-c", "60", "-t", "1s", "-F"];
+        let threads = threads.to_string();
+        let words = [
+            "-s", &server, "-U", "-T", &threads, "-c", "60", "-t", "1s", "-F",
+        ];
         let words = words.map(OsString::from).into_iter();
         words.chain([settings.clone().into()]).collect()
     };
@@ -91,10 +97,18 @@ fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<En
         clients: vec![Client {
             // It aborts where an answer comes after it was given up, which says nothing of the server.
             most_repeats: 4,
+            // Nor does that it waits for ever for an answer that was lost.
+            may_hang: true,
             ..client_of("memcaslap", Rc::new(client), Rc::new(read_memcaslap))?
         }],
         turns: extent.turns(2),
     })
+}
+
+/// One for each processor that the server leaves, and no more than the original had. Threads that share one spend it on taking
+/// turns, now more and now less.
+fn memcaslap_threads(processors: usize) -> usize {
+    processors.saturating_sub(1).clamp(1, 3)
 }
 
 /// `Run time: 1.0s Ops: 275488 TPS: 275471 Net_rate: 312.4M/s`. What was lost on the way is not in the rate.
@@ -344,6 +358,14 @@ fn one_rate(key: &str, value: Option<f64>) -> anyhow::Result<Vec<Reading>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_client_of_memcached_has_the_processors_that_the_server_leaves() {
+        let threads = [1, 2, 3, 4, 64].map(memcaslap_threads);
+        assert_eq!(threads, [1, 1, 2, 3, 3]);
+        // It takes only what the requests in flight can be divided by.
+        assert!(threads.iter().all(|threads| 60 % threads == 0));
+    }
 
     #[test]
     fn rates_are_read_from_what_each_client_prints() {
