@@ -17,6 +17,7 @@ use anyhow::Context;
 use palisade_policy::Policy;
 use std::{
     cell::{Cell, RefCell},
+    ops::Range,
     rc::{Rc, Weak},
     time::{Duration, Instant},
 };
@@ -32,6 +33,9 @@ pub(in crate::rows) struct Meeting<'a> {
 #[derive(Default)]
 struct Members {
     turns: usize,
+    /// Turns that were taken together: in the next round others begin. Who is asked first meets a machine that has just started
+    /// servers, and ended those before.
+    taken: Cell<usize>,
     members: RefCell<Vec<Weak<Member>>>,
     /// The longest that a client with no wall has asked.
     longest_bare: Cell<Option<Duration>>,
@@ -98,17 +102,19 @@ impl Members {
         members.retain(|member| member.strong_count() > 0);
         let members: Vec<Rc<Member>> = members.iter().filter_map(Weak::upgrade).collect();
         let members: Vec<&Member> = members.iter().map(Rc::as_ref).collect();
-        self.ask(&members, self.turns);
+        let first = self.taken.get();
+        self.taken.set(first + self.turns);
+        self.ask(&members, first..first + self.turns);
     }
 
     /// Client by client, and of each everybody's in turn.
-    fn ask(&self, members: &[&Member], turns: usize) {
+    fn ask(&self, members: &[&Member], turns: Range<usize>) {
         let clients = members.first().map_or(0, |one| one.ends.borrow().clients());
         let starting = members.iter().filter_map(|member| Present::start(member));
         let mut present: Vec<Present<'_>> = starting.collect();
-        for turn in 0..turns {
+        for turn in turns.clone() {
             for client in 0..clients {
-                self.ask_in_turn(&mut present, turn, client);
+                self.ask_in_turn(&mut present, (turn, turn == turns.start), client);
             }
         }
         for one in present {
@@ -118,20 +124,27 @@ impl Members {
     }
 
     /// Who fails is asked no more.
-    fn ask_in_turn(&self, present: &mut Vec<Present<'_>>, turn: usize, client: usize) {
+    fn ask_in_turn(
+        &self,
+        present: &mut Vec<Present<'_>>,
+        (turn, is_first): (usize, bool),
+        client: usize,
+    ) {
         let mut has_told = vec![false; present.len()];
         for place in order_of_round(turn, present.len()) {
-            has_told[place] = self.ask_one(&mut present[place], turn, client).is_some();
+            has_told[place] = self
+                .ask_one(&mut present[place], is_first, client)
+                .is_some();
         }
         let mut has_told = has_told.into_iter();
         present.retain(|_| has_told.next() == Some(true));
     }
 
-    fn ask_one(&self, one: &mut Present<'_>, turn: usize, client: usize) -> Option<()> {
+    fn ask_one(&self, one: &mut Present<'_>, is_first: bool, client: usize) -> Option<()> {
         let member = one.member;
         let began = Instant::now();
         let told = member
-            .keeping(|ends| ends.ask(client, &mut one.server, turn == 0, self.limit(member)))?;
+            .keeping(|ends| ends.ask(client, &mut one.server, is_first, self.limit(member)))?;
         self.note(member, began.elapsed());
         one.take(told);
         Some(())
@@ -192,7 +205,7 @@ impl Trial for Taking {
     /// The first time it is tried alone, in one turn.
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
         if !self.member.was_tried.replace(true) {
-            self.members.ask(&[&self.member], 1);
+            self.members.ask(&[&self.member], 0..1);
         } else if self.member.told.borrow().is_none() {
             self.members.ask_all();
         }
