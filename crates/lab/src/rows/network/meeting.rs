@@ -287,10 +287,16 @@ mod tests {
         let in_turn = [first, second, second, first, second, first];
         assert_eq!(asked(folder.path()), in_turn.map(Clone::clone));
 
+        let together = [1, 0].map(|who| run(who, &mut taking).unwrap());
+        assert_eq!(together, [3, 3]);
+        let in_turn = [first, second, first, second, second, first];
+        let why = "the order goes on where the round before ended";
+        assert_eq!(asked(folder.path()), in_turn.map(Clone::clone), "{why}");
+
         fs::write(folder.path().join(format!("fails-{second}")), "").unwrap();
         assert_eq!(run(0, &mut taking).unwrap(), 3);
         assert!(run(1, &mut taking).is_err());
-        let without = [first, second, first, first];
+        let without = [second, first, first, first];
         assert_eq!(asked(folder.path()), without.map(Clone::clone));
 
         taking[1] = None;
